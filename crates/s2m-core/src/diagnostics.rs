@@ -1,0 +1,78 @@
+//! What a set of weights says about itself.
+
+use crate::tail::tail_index;
+
+/// Figures about the weights of all scored proposals.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WeightSummary {
+    /// Number of proposals.
+    pub proposals: usize,
+    /// Share of proposals inside the query's support.
+    pub support_share: f64,
+    /// Effective sample size of the weights, as a share of the proposals: `(Σw)² / (N Σw²)`.
+    pub weight_ess: f64,
+    /// Largest weight over mean weight: a lower estimate of `M = sup w / E w`.
+    pub m_at_least: f64,
+    /// Share of all weight that the single largest one holds.
+    pub largest_share: f64,
+    /// Pareto tail index of the weights; none where too few are positive.
+    pub tail_index: Option<f64>,
+}
+
+/// Summarises log weights; shares are zero where nothing is supported.
+pub fn summarise(log_weights: &[f64]) -> WeightSummary {
+    let n = log_weights.len();
+    let largest = log_weights
+        .iter()
+        .copied()
+        .fold(f64::NEG_INFINITY, f64::max);
+    let (mut supported, mut sum, mut squares) = (0usize, 0.0, 0.0);
+    for log_weight in log_weights.iter().filter(|w| w.is_finite()) {
+        let w = (log_weight - largest).exp();
+        supported += 1;
+        sum += w;
+        squares += w * w;
+    }
+    let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    WeightSummary {
+        proposals: n,
+        support_share: share(supported as f64, n as f64),
+        weight_ess: share(sum * sum, n as f64 * squares),
+        m_at_least: share(n as f64, sum),
+        largest_share: share(1.0, sum),
+        tail_index: tail_index(log_weights),
+    }
+}
+
+/// How many entries of `kept` repeat an earlier one; `kept` is in ascending order.
+pub fn duplicates(kept: &[usize]) -> usize {
+    kept.windows(2).filter(|pair| pair[0] == pair[1]).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_computed_on_paper() {
+        // Weights 4, 2, 2, 0.
+        let logs = [4.0_f64.ln(), 2.0_f64.ln(), 2.0_f64.ln(), f64::NEG_INFINITY];
+        let found = summarise(&logs);
+        assert_eq!(found.proposals, 4);
+        assert_eq!(found.support_share, 0.75);
+        assert!((found.weight_ess - 64.0 / (4.0 * 24.0)).abs() < 1e-12);
+        assert!((found.m_at_least - 2.0).abs() < 1e-12);
+        assert!((found.largest_share - 0.5).abs() < 1e-12);
+        assert_eq!(found.tail_index, None);
+        assert_eq!(duplicates(&[1, 1, 1, 2, 5, 5]), 3);
+    }
+
+    #[test]
+    fn nothing_supported_gives_zeros_not_nan() {
+        let found = summarise(&[f64::NEG_INFINITY; 3]);
+        assert_eq!(
+            (found.support_share, found.weight_ess, found.m_at_least),
+            (0.0, 0.0, 0.0)
+        );
+    }
+}

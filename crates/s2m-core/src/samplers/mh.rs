@@ -1,0 +1,547 @@
+//! Independence Metropolis–Hastings, the paper's sampler.
+//!
+//! Each proposal `y` is a fresh draw from the generator and ignores the current sample `x`. The
+//! generator's own density then cancels, and only the ratio of weights is left:
+//!
+//! ```text
+//! α(x → y) = min(1, w(y) / w(x))
+//! ```
+//!
+//! Chain `i` uses the proposals `iK … iK+K−1`. It starts on the first supported one, and K counts
+//! those before it too. Coupling the chain with a stationary one gives
+//!
+//! ```text
+//! TV ≤ E_{x~q, y~π} (1 − p(max(w_x, w_y)))^K,     p(m) = E_q min(1, w/m)
+//! ```
+//!
+//! since two chains fed the same proposals meet as soon as the one with the larger weight accepts.
+//!
+//! References: Turner et al., "Metropolis-Hastings Generative Adversarial Networks", 2019, for the
+//! sampler; Lindvall, "Lectures on the Coupling Method", 1992, for the argument.
+
+use std::num::NonZeroUsize;
+
+use super::{
+    BOUND_ERRORS, Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next, Sampler,
+    Warning, score, search,
+};
+use crate::chains::{ChainSummary, summarise_chains};
+use crate::tail::tail_index;
+
+/// Proposals asked for at a time, so that a caller can show progress.
+const REQUEST: usize = 1 << 16;
+
+/// Proposals on which distances are estimated at most; more would only cost time.
+const MAX_ESTIMATED: usize = 1 << 17;
+
+/// Fewest supported proposals on which a length is chosen.
+const MIN_SUPPORTED_PILOT: usize = 2000;
+
+/// Fewest fresh supported proposals for a bound.
+const MIN_SUPPORTED_FRESH: usize = 500;
+
+/// Groups of the delete-one-group jackknife that gives standard errors.
+const JACKKNIFE_GROUPS: usize = 20;
+
+/// Chains whose log weights are traced for R-hat.
+const TRACED_CHAINS: usize = 256;
+
+/// Longest automatic chain.
+const MAX_STEPS: usize = 1 << 24;
+
+/// How long a chain is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Steps {
+    /// This many proposals per chain; the paper uses 100 to 1000.
+    Fixed(NonZeroUsize),
+    /// As many as this total variation distance needs, by the bound above on a pilot.
+    ForDistance(f64),
+}
+
+/// What a chain carries from one step to the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct State {
+    /// Position of the current proposal.
+    pub position: usize,
+    /// Its log weight, so that a step scores one new proposal and not two.
+    pub log_weight: f64,
+}
+
+/// What a draw reports.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Info {
+    /// Proposals per chain.
+    pub steps: usize,
+    /// Chains run.
+    pub chains: usize,
+    /// Chains that met no supported proposal.
+    pub dead_chains: usize,
+    /// Split R-hat and effective sample size of the log weight over the chains' second halves.
+    pub mixing: Option<ChainSummary>,
+}
+
+/// Moves a chain by one step; `log_uniform` is the proposal's own uniform number, in log space.
+pub fn step(current: State, proposed: State, log_uniform: f64) -> (State, bool) {
+    let accepted = log_uniform < log_acceptance(current.log_weight, proposed.log_weight);
+    (if accepted { proposed } else { current }, accepted)
+}
+
+/// `log α(x → y)`. A proposal outside the support is never accepted.
+///
+/// A chain starts on its first supported proposal, so `current` is finite.
+fn log_acceptance(current: f64, proposed: f64) -> f64 {
+    (proposed - current).min(0.0)
+}
+
+/// Independence Metropolis–Hastings with one sample per chain.
+#[derive(Debug, Clone)]
+pub struct MetropolisHastings {
+    goal: Goal,
+    steps: Steps,
+    /// Length of the chains and proposals that were scored when it was fixed.
+    fixed: Option<(usize, usize)>,
+}
+
+impl MetropolisHastings {
+    /// One sample from the end of each of `goal.samples` chains.
+    pub fn new(goal: Goal, steps: Steps) -> Self {
+        let fixed = match steps {
+            Steps::Fixed(steps) => Some((steps.get(), 0)),
+            Steps::ForDistance(_) => None,
+        };
+        Self { goal, steps, fixed }
+    }
+
+    /// Fixes the length of the chains once the pilot is large enough.
+    fn pilot(&mut self, history: History<'_>, distance: f64) -> Option<Next> {
+        let n = history.len();
+        let steps = steps_for(history.log_weights, distance);
+        let expected = steps.saturating_mul(self.goal.samples.get());
+        let enough = n >= expected / 8 && history.supported() >= MIN_SUPPORTED_PILOT;
+        if enough || n >= REQUEST.min(self.goal.max_calls) {
+            self.fixed = Some((steps, n));
+            return None;
+        }
+        Some(score(n, n, self.goal, 0))
+    }
+}
+
+impl Sampler for MetropolisHastings {
+    fn next(&mut self, history: History<'_>) -> Next {
+        if let Some(next) = search(history, self.goal) {
+            return next;
+        }
+        if let (None, Steps::ForDistance(distance)) = (self.fixed, self.steps)
+            && let Some(next) = self.pilot(history, distance)
+        {
+            return next;
+        }
+        let (steps, fixed_at) = self.fixed.expect("fixed by the user or by the pilot above");
+        let (n, wanted) = (history.len(), self.goal.samples.get());
+        let complete = n / steps;
+        let ends: Vec<ChainEnd> = (0..complete)
+            .map(|i| chain(history, i * steps, steps))
+            .collect();
+        let found = ends.iter().filter(|end| end.state.is_some()).count();
+        if found < wanted {
+            // Every missing sample costs one chain; a chain that is begun is scored to its end.
+            let missing = (wanted - found).saturating_mul(steps) - n % steps;
+            if n.saturating_add(missing) > self.goal.max_calls {
+                let expected = (n as u64).saturating_add(missing as u64);
+                return Next::Failed(Failure::OutOfCalls {
+                    proposals: n,
+                    found,
+                    wanted,
+                    expected,
+                });
+            }
+            return score(missing.min(REQUEST), n, self.goal, found);
+        }
+        Next::Done(draw(history, &ends, steps, fixed_at, self.goal))
+    }
+}
+
+/// Where one chain ended.
+#[derive(Debug, Clone, Copy)]
+struct ChainEnd {
+    /// None where the chain met no supported proposal.
+    state: Option<State>,
+    accepted: usize,
+}
+
+/// Runs the chain over the proposals `first … first + steps − 1`.
+fn chain(history: History<'_>, first: usize, steps: usize) -> ChainEnd {
+    let mut end = ChainEnd {
+        state: None,
+        accepted: 0,
+    };
+    trace(history, first, steps, |state, accepted| {
+        end.state = state;
+        end.accepted += usize::from(accepted);
+    });
+    end
+}
+
+/// Runs a chain and shows every state on the way.
+fn trace(
+    history: History<'_>,
+    first: usize,
+    steps: usize,
+    mut show: impl FnMut(Option<State>, bool),
+) {
+    let mut current: Option<State> = None;
+    for position in first..first + steps {
+        let proposed = State {
+            position,
+            log_weight: history.log_weights[position],
+        };
+        let accepted = match current {
+            Some(state) => {
+                let (next, accepted) = step(state, proposed, history.log_uniforms[position]);
+                current = Some(next);
+                accepted
+            }
+            None if proposed.log_weight.is_finite() => {
+                current = Some(proposed);
+                true
+            }
+            None => false,
+        };
+        show(current, accepted);
+    }
+}
+
+fn draw(
+    history: History<'_>,
+    ends: &[ChainEnd],
+    steps: usize,
+    fixed_at: usize,
+    goal: Goal,
+) -> Draw {
+    let alive = ends.iter().filter_map(|end| end.state);
+    let dead_chains = ends.iter().filter(|end| end.state.is_none()).count();
+    let accepted: usize = ends.iter().map(|end| end.accepted).sum();
+    let mut error = statement(history.log_weights, fixed_at, steps);
+    if dead_chains > 0 {
+        error.warnings.push(Warning::DeadChains {
+            chains: dead_chains,
+            steps,
+        });
+    }
+    Draw {
+        kept: alive
+            .map(|state| state.position)
+            .take(goal.samples.get())
+            .collect(),
+        acceptance: accepted as f64 / (ends.len() * steps) as f64,
+        error,
+        info: super::Info::Mh(Info {
+            steps,
+            chains: ends.len(),
+            dead_chains,
+            mixing: mixing(history, ends.len(), steps),
+        }),
+    }
+}
+
+/// R-hat and effective size of the log weight over the second halves of the first chains.
+fn mixing(history: History<'_>, chains: usize, steps: usize) -> Option<ChainSummary> {
+    let traces: Vec<Vec<f64>> = (0..chains.min(TRACED_CHAINS))
+        .filter_map(|i| {
+            let mut states = Vec::with_capacity(steps);
+            trace(history, i * steps, steps, |state, _| {
+                states.push(state.map(|s| s.log_weight));
+            });
+            states.split_off(steps / 2).into_iter().collect()
+        })
+        .collect();
+    summarise_chains(&traces)
+}
+
+/// What fresh proposals allow to be said about chains of this length.
+fn statement(all: &[f64], fixed_at: usize, steps: usize) -> ErrorStatement {
+    let fresh = &all[fixed_at..];
+    let fresh = &fresh[..fresh.len().min(MAX_ESTIMATED)];
+    let supported = fresh.iter().filter(|w| w.is_finite()).count();
+    let too_few = |reason| Warning::TooFewFresh {
+        fresh: fresh.len(),
+        reason,
+    };
+    if supported < super::MIN_SUPPORTED {
+        let warnings = vec![too_few("ask for more samples to get one")];
+        return ErrorStatement {
+            warnings,
+            ..ErrorStatement::default()
+        };
+    }
+    let (estimate, standard_error) = distance_with_error(fresh, steps);
+    let warning = match tail_index(all) {
+        Some(index) if index > MAX_TAIL_INDEX => Some(Warning::HeavyTail { index }),
+        None => Some(too_few("and too few of all lie in the support")),
+        _ if supported < MIN_SUPPORTED_FRESH => {
+            Some(too_few("and too few of those lie in the support"))
+        }
+        _ => None,
+    };
+    ErrorStatement {
+        tv_estimate: Some(estimate),
+        tv_bound: warning
+            .is_none()
+            .then(|| (estimate + BOUND_ERRORS * standard_error).min(1.0)),
+        warnings: warning.into_iter().collect(),
+    }
+}
+
+/// The bound on the distance after `steps` steps, with a jackknife standard error.
+fn distance_with_error(log_weights: &[f64], steps: usize) -> (f64, f64) {
+    let sorted = Sorted::new(log_weights);
+    let groups = JACKKNIFE_GROUPS as f64;
+    let without: Vec<f64> = (0..JACKKNIFE_GROUPS)
+        .map(|g| sorted.distance(steps, Some(g)))
+        .collect();
+    let mean = without.iter().sum::<f64>() / groups;
+    let spread: f64 = without.iter().map(|d| (d - mean).powi(2)).sum();
+    (
+        sorted.distance(steps, None),
+        ((groups - 1.0) / groups * spread).sqrt(),
+    )
+}
+
+/// The fewest steps whose estimate plus [`BOUND_ERRORS`] standard errors is within `distance`.
+fn steps_for(log_weights: &[f64], distance: f64) -> usize {
+    let fits = |steps: usize| {
+        let (estimate, error) = distance_with_error(log_weights, steps);
+        estimate + BOUND_ERRORS * error <= distance
+    };
+    let mut high = 1;
+    while high < MAX_STEPS && !fits(high) {
+        high *= 2;
+    }
+    let mut low = high / 2;
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if fits(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    high
+}
+
+/// Positive weights in ascending order with their jackknife groups, and the rest counted.
+struct Sorted {
+    weights: Vec<(f64, usize)>,
+    /// Proposals per group, unsupported ones included.
+    group_sizes: [usize; JACKKNIFE_GROUPS],
+    unsupported: [usize; JACKKNIFE_GROUPS],
+}
+
+impl Sorted {
+    fn new(log_weights: &[f64]) -> Self {
+        let largest = log_weights
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut group_sizes, mut unsupported) = ([0; JACKKNIFE_GROUPS], [0; JACKKNIFE_GROUPS]);
+        let mut weights = Vec::new();
+        for (k, log_weight) in log_weights.iter().enumerate() {
+            let group = k % JACKKNIFE_GROUPS;
+            group_sizes[group] += 1;
+            if log_weight.is_finite() {
+                weights.push(((log_weight - largest).exp(), group));
+            } else {
+                unsupported[group] += 1;
+            }
+        }
+        weights.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        Self {
+            weights,
+            group_sizes,
+            unsupported,
+        }
+    }
+
+    /// `E_{x~q, y~π} (1 − p(max(w_x, w_y)))^steps` under the empirical law, one group left out.
+    ///
+    /// The maximum of the two weights is at most the j-th one with probability `F_q(j)·F_π(j)`.
+    fn distance(&self, steps: usize, left_out: Option<usize>) -> f64 {
+        let counted = |group: usize| Some(group) != left_out;
+        let sum = |sizes: &[usize]| {
+            (0..JACKKNIFE_GROUPS)
+                .filter(|&g| counted(g))
+                .map(|g| sizes[g])
+                .sum::<usize>() as f64
+        };
+        let (n, unsupported) = (sum(&self.group_sizes), sum(&self.unsupported));
+        let used = || {
+            self.weights
+                .iter()
+                .filter(|(_, group)| counted(*group))
+                .map(|(w, _)| *w)
+        };
+        let total: f64 = used().sum();
+        if total <= 0.0 {
+            return 1.0;
+        }
+        let (mut below, mut weight_below, mut reached, mut distance) = (unsupported, 0.0, 0.0, 0.0);
+        for w in used() {
+            below += 1.0;
+            weight_below += w;
+            let acceptance = ((weight_below / w + (n - below)) / n).min(1.0);
+            let next = (below / n) * (weight_below / total);
+            distance += (next - reached) * (steps as f64 * (-acceptance).ln_1p()).exp();
+            reached = next;
+        }
+        distance.min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::drive;
+    use super::*;
+
+    /// With three possible samples the whole chain is a 3×3 matrix, so the claim "the target is
+    /// stationary" can be checked to rounding error, with no sampling at all.
+    #[test]
+    fn target_is_stationary_on_three_points() {
+        let target: [f64; 3] = [0.2, 0.5, 0.3];
+        let generator: [f64; 3] = [0.6, 0.3, 0.1];
+        let after = transition(&target, &generator).apply(&target);
+        for (a, t) in after.iter().zip(target) {
+            assert!((a - t).abs() < 1e-12, "{after:?}");
+        }
+    }
+
+    struct Transition(Vec<Vec<f64>>);
+
+    impl Transition {
+        fn apply(&self, law: &[f64]) -> Vec<f64> {
+            (0..law.len())
+                .map(|y| (0..law.len()).map(|x| law[x] * self.0[x][y]).sum())
+                .collect()
+        }
+    }
+
+    /// The exact matrix of one step, with a zero-weight start allowed.
+    fn transition(target: &[f64], generator: &[f64]) -> Transition {
+        let n = target.len();
+        let log_w = |i: usize| (target[i] / generator[i]).ln();
+        let mut matrix = vec![vec![0.0; n]; n];
+        for (x, row) in matrix.iter_mut().enumerate() {
+            for y in 0..n {
+                // Before its first supported proposal a chain takes whatever comes.
+                let alpha = if log_w(x).is_finite() {
+                    log_acceptance(log_w(x), log_w(y)).exp()
+                } else {
+                    1.0
+                };
+                row[y] += generator[y] * alpha;
+                row[x] += generator[y] * (1.0 - alpha);
+            }
+        }
+        Transition(matrix)
+    }
+
+    /// The stated distance, computed for a law that the sample has exactly, lies above the true
+    /// distance of the chain for every length, and is not absurdly far above.
+    #[test]
+    fn the_stated_distance_bounds_the_exact_one() {
+        let cases: [(&[f64], &[f64]); 4] = [
+            (&[0.2, 0.5, 0.3], &[0.6, 0.3, 0.1]),
+            (&[0.0, 0.1, 0.9], &[0.5, 0.3, 0.2]),
+            (&[0.25, 0.25, 0.25, 0.25], &[0.7, 0.1, 0.1, 0.1]),
+            (&[0.05, 0.95], &[0.95, 0.05]),
+        ];
+        for (target, generator) in cases {
+            let matrix = transition(target, generator);
+            let logs: Vec<f64> = (0..2000)
+                .map(|k| {
+                    let mut at = 0;
+                    let mut sum = generator[0];
+                    while (f64::from(k) + 0.5) / 2000.0 > sum {
+                        at += 1;
+                        sum += generator[at];
+                    }
+                    (target[at] / generator[at]).ln()
+                })
+                .collect();
+            let sorted = Sorted::new(&logs);
+            // The first proposal is the start, so K proposals are K − 1 steps from q.
+            let mut law = generator.to_vec();
+            for steps in 1..60 {
+                let exact: f64 = 0.5
+                    * law
+                        .iter()
+                        .zip(target)
+                        .map(|(a, b)| (a - b).abs())
+                        .sum::<f64>();
+                let stated = sorted.distance(steps, None);
+                assert!(exact <= stated + 1e-9, "K {steps}: {exact} above {stated}");
+                assert!(
+                    stated <= 12.0 * exact + 0.01,
+                    "K {steps}: {stated} far above {exact}"
+                );
+                law = matrix.apply(&law);
+            }
+        }
+    }
+
+    #[test]
+    fn a_chain_uses_its_own_proposals_and_starts_on_the_first_supported_one() {
+        let none = f64::NEG_INFINITY;
+        let log_weights = [none, 0.0, none, 5.0, none, none, none, none];
+        let log_uniforms = [-1.0; 8];
+        let history = History {
+            log_weights: &log_weights,
+            log_uniforms: &log_uniforms,
+        };
+        let first = chain(history, 0, 4);
+        assert_eq!(first.state.map(|s| s.position), Some(3));
+        assert_eq!(first.accepted, 2);
+        assert!(chain(history, 4, 4).state.is_none());
+    }
+
+    #[test]
+    fn chains_without_support_are_reported_and_replaced() {
+        let steps = NonZeroUsize::new(4).unwrap();
+        let goal = Goal {
+            samples: NonZeroUsize::new(200).unwrap(),
+            max_calls: 100_000,
+        };
+        let mut sampler = MetropolisHastings::new(goal, Steps::Fixed(steps));
+        let mut weigh = |k: u64| {
+            if (k / 4).is_multiple_of(2) {
+                0.0
+            } else {
+                f64::NEG_INFINITY
+            }
+        };
+        let (draw, _) = drive(&mut sampler, 1, &mut weigh);
+        let draw = draw.unwrap();
+        assert_eq!(draw.kept.len(), 200);
+        let super::super::Info::Mh(info) = draw.info else {
+            panic!("mh reports itself")
+        };
+        assert_eq!(
+            (info.chains - info.dead_chains, info.dead_chains),
+            (200, 199)
+        );
+        assert_eq!(
+            draw.error.warnings.last().unwrap().to_string(),
+            "199 chains of 4 steps found no supported proposal and were left out"
+        );
+    }
+
+    #[test]
+    fn automatic_steps_are_the_fewest_that_fit() {
+        let logs: Vec<f64> = (0..4000).map(|k| f64::from(k % 10).ln()).collect();
+        let steps = steps_for(&logs, 0.01);
+        let slack = |steps| {
+            let (estimate, error) = distance_with_error(&logs, steps);
+            estimate + BOUND_ERRORS * error
+        };
+        assert!(slack(steps) <= 0.01 && slack(steps - 1) > 0.01, "{steps}");
+    }
+}

@@ -1,0 +1,440 @@
+//! Samplers: which proposals to keep, given their log weights.
+//!
+//! All have one shape. A sampler looks at every proposal scored so far and answers what to do next:
+//! score more, or stop with a [`Draw`] and an honest statement of its error. It never scores,
+//! renders or waits; the caller does that, in batches of whatever size it likes, and the answer
+//! does not depend on them.
+//!
+//! | sampler | what it does |
+//! |---|---|
+//! | [`reject`] | accepts in proportion to the weight, up to a cap; independent samples |
+//! | [`mh`] | the paper's independence Metropolis–Hastings, K steps per sample |
+//! | [`resample`] | systematic resampling out of one pool |
+
+pub mod mh;
+pub mod reject;
+pub mod resample;
+
+use std::num::NonZeroUsize;
+
+use thiserror::Error;
+
+/// Proposals of the first request: small, so that a few pictures come in seconds.
+pub const FIRST_PILOT: usize = 512;
+
+/// Proposals spent in search of the query's support before it is called unreachable.
+pub const PILOT_BUDGET: usize = 1 << 17;
+
+/// Supported proposals that the search must find.
+pub const MIN_SUPPORTED: usize = 10;
+
+/// Standard errors between an estimate and its bound: a normal estimate exceeds it once in a hundred.
+pub const BOUND_ERRORS: f64 = 2.33;
+
+/// With a tail index above this, standard errors of weights mean little and no bound is given.
+pub const MAX_TAIL_INDEX: f64 = 0.4;
+
+/// All proposals scored so far, in order.
+#[derive(Debug, Clone, Copy)]
+pub struct History<'a> {
+    /// Log weight of each; `-∞` outside the support, never NaN.
+    pub log_weights: &'a [f64],
+    /// Log of each proposal's own uniform number.
+    pub log_uniforms: &'a [f64],
+}
+
+impl History<'_> {
+    /// Number of proposals.
+    pub fn len(&self) -> usize {
+        self.log_weights.len()
+    }
+
+    /// Whether nothing was scored yet.
+    pub fn is_empty(&self) -> bool {
+        self.log_weights.is_empty()
+    }
+
+    fn supported(&self) -> usize {
+        self.log_weights.iter().filter(|w| w.is_finite()).count()
+    }
+}
+
+/// What a sampler wants done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Score this many further proposals, then ask again.
+    Score(NonZeroUsize),
+    /// Finished.
+    Done(Draw),
+    /// Cannot be finished.
+    Failed(Failure),
+}
+
+/// One request to a sampler.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Goal {
+    /// Samples wanted.
+    pub samples: NonZeroUsize,
+    /// Most proposals that may be scored.
+    pub max_calls: usize,
+}
+
+/// The one loop's view of every sampler.
+pub trait Sampler {
+    /// Looks at all proposals so far and says what to do next.
+    fn next(&mut self, history: History<'_>) -> Next;
+}
+
+/// Kept proposals and what can be said about them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draw {
+    /// Positions of the kept proposals, ascending; a position may repeat for `resample`.
+    pub kept: Vec<usize>,
+    /// Accepted proposals (or steps) as a share of all.
+    pub acceptance: f64,
+    /// How far the kept proposals may be from the target.
+    pub error: ErrorStatement,
+    /// What only this sampler can tell.
+    pub info: Info,
+}
+
+/// What only one sampler can tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Info {
+    /// See [`reject::Info`].
+    Reject(reject::Info),
+    /// See [`mh::Info`].
+    Mh(mh::Info),
+    /// See [`resample::Info`].
+    Resample(resample::Info),
+}
+
+/// Distance from the target in total variation, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ErrorStatement {
+    /// Estimate from proposals that played no part in the settings; none where too few were scored.
+    pub tv_estimate: Option<f64>,
+    /// Estimate plus [`BOUND_ERRORS`] standard errors; none where that would not be honest.
+    pub tv_bound: Option<f64>,
+    /// Why something above is missing, and other things to know.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something a person should know about a draw.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum Warning {
+    /// Not enough proposals were scored after the settings were fixed.
+    #[error(
+        "no error bound: only {fresh} proposals were scored after the sampler's settings were fixed ({reason})"
+    )]
+    TooFewFresh {
+        /// How many.
+        fresh: usize,
+        /// What is missing.
+        reason: &'static str,
+    },
+    /// The weights have a heavy tail.
+    #[error(
+        "no error bound: the weights' tail index is {index:.2} (over {MAX_TAIL_INDEX}), so a few items hold much of the weight; temper the real output or raise the posterior floor"
+    )]
+    HeavyTail {
+        /// The tail index.
+        index: f64,
+    },
+    /// Chains that never met the support.
+    #[error("{chains} chains of {steps} steps found no supported proposal and were left out")]
+    DeadChains {
+        /// How many.
+        chains: usize,
+        /// Their length.
+        steps: usize,
+    },
+    /// The wanted distance was not reached.
+    #[error("the estimated distance {estimate:.4} is above the wanted {wanted}")]
+    AboveWanted {
+        /// The estimate.
+        estimate: f64,
+        /// The wish.
+        wanted: f64,
+    },
+    /// Samples of `resample` share proposals.
+    #[error("{count} of the samples repeat another one")]
+    Duplicates {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// Why no draw is possible; an answer, not a fault.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum Failure {
+    /// The generator does not reach the query.
+    #[error(
+        "the generator does not reach this query: {supported} of {proposals} proposals lie in its support, at least {MIN_SUPPORTED} are needed"
+    )]
+    Unreachable {
+        /// Proposals searched.
+        proposals: usize,
+        /// Those inside the support.
+        supported: usize,
+    },
+    /// The allowed generator calls are spent.
+    #[error(
+        "{proposals} generator calls gave {found} of {wanted} samples; about {expected} calls would be needed"
+    )]
+    OutOfCalls {
+        /// Proposals scored.
+        proposals: usize,
+        /// Samples among them.
+        found: usize,
+        /// Samples wanted.
+        wanted: usize,
+        /// Expected calls for all.
+        expected: u64,
+    },
+    /// Distinct samples were asked for, and one proposal would have to be taken twice.
+    #[error(
+        "{wanted} distinct samples cannot be resampled from {proposals} proposals: the largest weight alone stands for {copies:.1} of them"
+    )]
+    NotUnique {
+        /// Samples wanted.
+        wanted: usize,
+        /// Pool size.
+        proposals: usize,
+        /// Expected copies of the heaviest proposal.
+        copies: f64,
+    },
+}
+
+/// The next request while the support is searched, or why the search is over.
+fn search(history: History<'_>, goal: Goal) -> Option<Next> {
+    let (n, supported) = (history.len(), history.supported());
+    if n == 0 {
+        return Some(score(FIRST_PILOT, n, goal, supported));
+    }
+    if supported >= MIN_SUPPORTED {
+        return None;
+    }
+    if n >= PILOT_BUDGET.min(goal.max_calls) {
+        return Some(Next::Failed(Failure::Unreachable {
+            proposals: n,
+            supported,
+        }));
+    }
+    Some(score(n.min(PILOT_BUDGET - n), n, goal, supported))
+}
+
+/// Asks for more proposals within the budget; `found` samples are there already.
+fn score(wanted: usize, scored: usize, goal: Goal, found: usize) -> Next {
+    let allowed = goal.max_calls.saturating_sub(scored);
+    match NonZeroUsize::new(wanted.min(allowed)) {
+        Some(count) => Next::Score(count),
+        None => Next::Failed(Failure::OutOfCalls {
+            proposals: scored,
+            found,
+            wanted: goal.samples.get(),
+            expected: expected_calls(goal.samples.get(), found, scored),
+        }),
+    }
+}
+
+fn expected_calls(wanted: usize, found: usize, scored: usize) -> u64 {
+    (wanted as f64 * scored as f64 / found.max(1) as f64).ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proposals::{Proposals, Purpose};
+
+    /// Runs a sampler on proposals whose log weights a function gives.
+    pub(super) fn drive(
+        sampler: &mut dyn Sampler,
+        seed: u64,
+        log_weight: &mut dyn FnMut(u64) -> f64,
+    ) -> (Result<Draw, Failure>, Vec<f64>) {
+        let proposals = Proposals::new(seed);
+        let (mut weights, mut uniforms) = (Vec::new(), Vec::new());
+        loop {
+            let history = History {
+                log_weights: &weights,
+                log_uniforms: &uniforms,
+            };
+            match sampler.next(history) {
+                Next::Score(count) => {
+                    for k in weights.len()..weights.len() + count.get() {
+                        weights.push(log_weight(k as u64));
+                        uniforms.push(proposals.uniform(Purpose::Accept, k as u64).ln());
+                    }
+                }
+                Next::Done(draw) => return (Ok(draw), weights),
+                Next::Failed(failure) => return (Err(failure), weights),
+            }
+        }
+    }
+
+    fn goal(samples: usize) -> Goal {
+        Goal {
+            samples: NonZeroUsize::new(samples).unwrap(),
+            max_calls: 50_000_000,
+        }
+    }
+
+    /// Every sampler, for tests that all of them must pass. A new sampler adds one line.
+    pub(super) fn every_sampler(samples: usize) -> Vec<(&'static str, Box<dyn Sampler>)> {
+        let goal = goal(samples);
+        let steps = mh::Steps::Fixed(NonZeroUsize::new(100).unwrap());
+        vec![
+            ("reject", Box::new(reject::Reject::new(goal, 0.01))),
+            ("mh", Box::new(mh::MetropolisHastings::new(goal, steps))),
+            (
+                "mh, automatic K",
+                Box::new(mh::MetropolisHastings::new(
+                    goal,
+                    mh::Steps::ForDistance(0.01),
+                )),
+            ),
+            (
+                "resample",
+                Box::new(resample::Resample::new(
+                    goal,
+                    0.37,
+                    resample::Copies::Allowed,
+                )),
+            ),
+        ]
+    }
+
+    /// Small exact targets: generator shares and target shares of a few points.
+    const TARGETS: [(&[f64], &[f64]); 4] = [
+        (&[0.6, 0.3, 0.1], &[0.2, 0.5, 0.3]),
+        (&[0.5, 0.5], &[1.0, 0.0]),
+        (&[0.25, 0.25, 0.25, 0.25], &[0.1, 0.2, 0.3, 0.4]),
+        (&[0.9, 0.05, 0.05], &[0.0, 0.5, 0.5]),
+    ];
+
+    fn point(shares: &[f64], u: f64) -> usize {
+        let mut at = 0;
+        let mut sum = shares[0];
+        while u > sum && at + 1 < shares.len() {
+            at += 1;
+            sum += shares[at];
+        }
+        at
+    }
+
+    /// Frequencies within five standard errors (of independent draws; `resample` is steadier).
+    #[test]
+    fn every_sampler_reaches_every_small_exact_target() {
+        for (generator, target) in TARGETS {
+            let class = Proposals::new(3);
+            let at = |k: u64| point(generator, class.uniform(Purpose::Class, k));
+            for (name, mut sampler) in every_sampler(20_000) {
+                let mut weigh = |k: u64| (target[at(k)] / generator[at(k)]).ln();
+                let (draw, _) = drive(sampler.as_mut(), 3, &mut weigh);
+                let draw = draw.unwrap();
+                assert_eq!(draw.kept.len(), 20_000, "{name}");
+                for (i, &share) in target.iter().enumerate() {
+                    let hits = draw.kept.iter().filter(|&&k| at(k as u64) == i).count();
+                    let found = hits as f64 / 20_000.0;
+                    let error = (share * (1.0 - share) / 20_000.0).sqrt();
+                    assert!(
+                        (found - share).abs() <= 5.0 * error,
+                        "{name}: point {i} has {found}, not {share}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_constant_added_to_all_log_weights_keeps_the_same_proposals() {
+        let shape = |k: u64| (Proposals::new(5).uniform(Purpose::Class, k) * 6.0).floor() - 3.0;
+        for ((name, mut one), (_, mut two)) in
+            every_sampler(500).into_iter().zip(every_sampler(500))
+        {
+            let (plain, _) = drive(one.as_mut(), 5, &mut |k| shape(k));
+            let (shifted, _) = drive(two.as_mut(), 5, &mut |k| shape(k) + 512.0);
+            assert_eq!(plain.unwrap().kept, shifted.unwrap().kept, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_query_without_support_is_unreachable_and_bounded() {
+        for (name, mut sampler) in every_sampler(10) {
+            let mut weigh = |k: u64| {
+                if k % 100_000 == 7 {
+                    0.0
+                } else {
+                    f64::NEG_INFINITY
+                }
+            };
+            let (draw, weights) = drive(sampler.as_mut(), 1, &mut weigh);
+            let failure = draw.unwrap_err();
+            assert_eq!(
+                failure,
+                Failure::Unreachable {
+                    proposals: PILOT_BUDGET,
+                    supported: 2
+                },
+                "{name}"
+            );
+            assert_eq!(weights.len(), PILOT_BUDGET, "{name}");
+        }
+        assert_eq!(
+            Failure::Unreachable {
+                proposals: 100,
+                supported: 2
+            }
+            .to_string(),
+            "the generator does not reach this query: 2 of 100 proposals lie in its support, at least 10 are needed"
+        );
+    }
+
+    #[test]
+    fn no_sampler_keeps_a_proposal_outside_the_support() {
+        for (name, mut sampler) in every_sampler(300) {
+            let mut weigh = |k: u64| {
+                if k.is_multiple_of(7) {
+                    0.5
+                } else {
+                    f64::NEG_INFINITY
+                }
+            };
+            let (draw, _) = drive(sampler.as_mut(), 9, &mut weigh);
+            assert!(draw.unwrap().kept.iter().all(|k| k % 7 == 0), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_budget_that_is_too_small_is_an_answer_with_figures() {
+        let tight = Goal {
+            samples: NonZeroUsize::new(1000).unwrap(),
+            max_calls: 2000,
+        };
+        let mut sampler = reject::Reject::new(tight, 0.01);
+        let mut weigh = |k: u64| {
+            if k.is_multiple_of(4) {
+                0.0
+            } else {
+                f64::NEG_INFINITY
+            }
+        };
+        let (draw, weights) = drive(&mut sampler, 1, &mut weigh);
+        assert_eq!(weights.len(), 2000);
+        assert_eq!(
+            draw.unwrap_err().to_string(),
+            "2000 generator calls gave 500 of 1000 samples; about 4000 calls would be needed"
+        );
+    }
+
+    /// What is public can be sent to and shared between threads.
+    #[test]
+    fn samplers_are_send_and_sync() {
+        fn check<T: Send + Sync>() {}
+        check::<reject::Reject>();
+        check::<mh::MetropolisHastings>();
+        check::<resample::Resample>();
+        check::<Draw>();
+    }
+}

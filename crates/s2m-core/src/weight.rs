@@ -1,0 +1,560 @@
+//! Classifier outputs to one log weight.
+//!
+//! ```text
+//! log w(x) = log r_Q(x) + logit D_v(x) − log Σ_c h_c·D_f(c|x)/p_G(c) + log p_z(z) − log p̃_z(z)
+//! ```
+//!
+//! The third term is there for conditional generators only, the fourth for adapted latents only.
+//! `-∞` means outside the support. No epsilon anywhere: a constant added to every log weight must
+//! not change a sample.
+
+use thiserror::Error;
+
+use crate::density::{Labelling, Levels};
+use crate::labels::LabelSet;
+use crate::query::Query;
+
+/// What the classifiers say about one generated item.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// Logits of `D_r`, the class of real items.
+    pub class_logits: &'a [f32],
+    /// Logit of `D_v`, real against generated.
+    pub real_logit: f32,
+    /// Logits of `D_f`, the class of generated items; conditional generators only.
+    pub fake_class_logits: Option<&'a [f32]>,
+    /// `log p_z(z) − log p̃_z(z)`; zero without latent adaptation.
+    pub log_latent_ratio: f64,
+}
+
+/// A classifier said something that is not a number.
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
+#[error("the classifier's {output} output is {value}")]
+pub struct LogitError {
+    /// Which output.
+    pub output: &'static str,
+    /// What it said.
+    pub value: f32,
+}
+
+/// Why a weighting cannot be built.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum WeightingError {
+    /// The query and the labelling speak of different labels.
+    #[error("the query has {query} labels and the labelling {labelling}")]
+    LabelCount {
+        /// Labels of the query.
+        query: usize,
+        /// Labels of the labelling.
+        labelling: usize,
+    },
+    /// A number lies outside its range.
+    #[error("{name} is {value}; it must be {wanted}")]
+    OutOfRange {
+        /// Which number.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The range.
+        wanted: &'static str,
+    },
+    /// Temperatures by number of excluded labels, for a query that has no such number.
+    #[error(
+        "the temperatures are given by number of excluded labels, and `{query}` is not a plain \"all of these, none of those\"\nhint: give one temperature with --class-temperature"
+    )]
+    NotPlain {
+        /// The query as typed.
+        query: String,
+    },
+    /// Temperatures by number of excluded labels, without one for this number.
+    #[error("the query excludes {excluded} labels; temperatures are given for 0 to {last}")]
+    NoTemperature {
+        /// Labels that the query excludes.
+        excluded: usize,
+        /// Largest number with a temperature.
+        last: usize,
+    },
+    /// A class mixture does not fit the query or the generator.
+    #[error("the classes to generate do not meet every label set of the query")]
+    NotCovered,
+}
+
+/// One temperature for all queries, or one per number of excluded labels (the paper's hand setting).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Temperature {
+    /// The same for every query.
+    Same(f64),
+    /// Entry `j` for queries that exclude `j` labels; plain queries only.
+    ByExcluded(Vec<f64>),
+}
+
+impl Temperature {
+    /// The temperature for one query.
+    pub fn at(&self, query: &Query) -> Result<f64, WeightingError> {
+        match self {
+            Self::Same(value) => Ok(*value),
+            Self::ByExcluded(values) => {
+                let (_, absent) = query
+                    .conjunction()
+                    .ok_or_else(|| WeightingError::NotPlain {
+                        query: query.text().to_owned(),
+                    })?;
+                let excluded = absent.len();
+                let last = values.len().saturating_sub(1);
+                let found = values.get(excluded).copied();
+                found.ok_or(WeightingError::NoTemperature { excluded, last })
+            }
+        }
+    }
+}
+
+/// Calibration of the three classifiers; the default changes nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    /// Temperature of `D_r`.
+    pub class: Temperature,
+    /// Temperature of `D_f`.
+    pub fake_class: Temperature,
+    /// Temperature of `D_v`.
+    pub real: f64,
+    /// Odds of `D_v` are kept in `[1/clip, clip]`; infinite for no clip.
+    pub odds_clip: f64,
+    /// The exclusion margin `g`, in `(0, 1]`.
+    pub margin: f64,
+    /// Items with `P(Q|x)` under this floor get no weight.
+    pub floor: f64,
+}
+
+impl Default for Calibration {
+    fn default() -> Self {
+        Self {
+            class: Temperature::Same(1.0),
+            fake_class: Temperature::Same(1.0),
+            real: 1.0,
+            odds_clip: f64::INFINITY,
+            margin: 1.0,
+            floor: 0.0,
+        }
+    }
+}
+
+/// Everything that turns evidence into a log weight for one query.
+#[derive(Debug, Clone)]
+pub struct Weighting {
+    query: Query,
+    labelling: Labelling,
+    class_temperature: f64,
+    fake_temperature: f64,
+    real_temperature: f64,
+    log_odds_clip: f64,
+    log_margin: f64,
+    log_floor: f64,
+    /// `h_c / p_G(c)` per class; empty for an unconditional generator.
+    mixture: Vec<f64>,
+}
+
+/// How one log weight came about, for people who ask.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// `D_r` after its temperature.
+    pub class: Vec<f64>,
+    /// `log f` of each label.
+    pub log_level: Vec<f64>,
+    /// The nested label sets that the item can have, whether the query holds there, log density.
+    pub sets: Vec<(LabelSet, bool, f64)>,
+    /// `log r_Q`, after the margin.
+    pub log_density: f64,
+    /// `P(Q|x)`, before the margin.
+    pub posterior: f64,
+    /// Whether the posterior lies under the floor.
+    pub under_floor: bool,
+    /// Log odds of `D_v` after temperature and clip.
+    pub log_odds: f64,
+    /// The conditional term that is subtracted; zero for an unconditional generator.
+    pub log_conditional: f64,
+    /// The sum of it all.
+    pub log_weight: f64,
+}
+
+impl Weighting {
+    /// A weighting without calibration, for an unconditional generator.
+    pub fn new(query: Query, labelling: Labelling) -> Result<Self, WeightingError> {
+        Self::calibrated(query, labelling, &Calibration::default())
+    }
+
+    /// A weighting for an unconditional generator.
+    pub fn calibrated(
+        query: Query,
+        labelling: Labelling,
+        calibration: &Calibration,
+    ) -> Result<Self, WeightingError> {
+        let (of_query, of_labelling) = (query.label_count(), labelling.label_count());
+        if of_query != of_labelling {
+            return Err(WeightingError::LabelCount {
+                query: of_query,
+                labelling: of_labelling,
+            });
+        }
+        let class = calibration.class.at(&query)?;
+        let fake_class = calibration.fake_class.at(&query)?;
+        let positive = "a positive number";
+        within(
+            "the temperature of the class output",
+            class,
+            positive,
+            |v| v.is_finite() && v > 0.0,
+        )?;
+        within(
+            "the temperature of the fake_class output",
+            fake_class,
+            positive,
+            |v| v.is_finite() && v > 0.0,
+        )?;
+        within(
+            "the temperature of the real output",
+            calibration.real,
+            positive,
+            |v| v.is_finite() && v > 0.0,
+        )?;
+        within("the odds clip", calibration.odds_clip, "at least 1", |v| {
+            v >= 1.0
+        })?;
+        within(
+            "the margin",
+            calibration.margin,
+            "above 0 and at most 1",
+            |v| v > 0.0 && v <= 1.0,
+        )?;
+        within(
+            "the posterior floor",
+            calibration.floor,
+            "at least 0 and below 1",
+            |v| (0.0..1.0).contains(&v),
+        )?;
+        Ok(Self {
+            query,
+            labelling,
+            class_temperature: class,
+            fake_temperature: fake_class,
+            real_temperature: calibration.real,
+            log_odds_clip: calibration.odds_clip.ln(),
+            log_margin: calibration.margin.ln(),
+            log_floor: calibration.floor.ln(),
+            mixture: Vec::new(),
+        })
+    }
+
+    /// For a conditional generator: proposals come from class `c` with probability `shares[c]`,
+    /// and `priors[c]` is `p_G(c)` as when `D_f` was trained.
+    pub fn with_classes(mut self, shares: &[f64], priors: &[f64]) -> Result<Self, WeightingError> {
+        let used: LabelSet = (0..shares.len()).filter(|&c| shares[c] > 0.0).collect();
+        let covered = self
+            .query
+            .covers()
+            .iter()
+            .any(|cover| cover.bits() & !used.bits() == 0);
+        let everything = used.len() == self.query.label_count();
+        if !(covered || everything) || shares.len() != priors.len() {
+            return Err(WeightingError::NotCovered);
+        }
+        self.mixture = shares.iter().zip(priors).map(|(h, p)| h / p).collect();
+        Ok(self)
+    }
+
+    /// The query that is weighed.
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// The same weighting with another floor on `P(Q|x)`.
+    #[must_use]
+    pub fn with_floor(mut self, floor: f64) -> Self {
+        self.log_floor = floor.ln();
+        self
+    }
+
+    /// The log weight of one item; `-∞` outside the support, never NaN.
+    pub fn log_weight(&self, evidence: Evidence<'_>) -> Result<f64, LogitError> {
+        let log_class_norm = self.check(&evidence)?;
+        let levels = self.levels(&evidence, log_class_norm);
+        let log_density = levels.log_density(&self.query, self.log_margin);
+        if log_density == f64::NEG_INFINITY || self.is_under_floor(&levels) {
+            return Ok(f64::NEG_INFINITY);
+        }
+        Ok(
+            log_density + self.log_odds(&evidence) - self.log_conditional(&evidence)
+                + evidence.log_latent_ratio,
+        )
+    }
+
+    /// The levels of one item, for posteriors of the query and of labels.
+    pub fn item_levels(&self, evidence: Evidence<'_>) -> Result<Levels<'_>, LogitError> {
+        let log_class_norm = self.check(&evidence)?;
+        Ok(self.levels(&evidence, log_class_norm))
+    }
+
+    /// Every step from the evidence to the log weight.
+    pub fn explain(&self, evidence: Evidence<'_>) -> Result<Explanation, LogitError> {
+        let levels = self.item_levels(evidence)?;
+        let log_norm = self.check(&evidence)?;
+        let class = |l: &f32| (f64::from(*l) / self.class_temperature - log_norm).exp();
+        Ok(Explanation {
+            class: evidence.class_logits.iter().map(class).collect(),
+            log_level: (0..self.query.label_count())
+                .map(|l| levels.log_level(l))
+                .collect(),
+            sets: levels
+                .sets()
+                .map(|(set, d)| (set, self.query.holds(set), d))
+                .collect(),
+            log_density: levels.log_density(&self.query, self.log_margin),
+            posterior: levels.log_posterior(&self.query).exp(),
+            under_floor: self.is_under_floor(&levels),
+            log_odds: self.log_odds(&evidence),
+            log_conditional: self.log_conditional(&evidence),
+            log_weight: self.log_weight(evidence)?,
+        })
+    }
+
+    /// Refuses what is not a number; gives the log normaliser of `D_r`.
+    fn check(&self, evidence: &Evidence<'_>) -> Result<f64, LogitError> {
+        let finite = |output: &'static str, value: f32| {
+            if value.is_finite() {
+                Ok(())
+            } else {
+                Err(LogitError { output, value })
+            }
+        };
+        finite("real", evidence.real_logit)?;
+        evidence
+            .class_logits
+            .iter()
+            .try_for_each(|&l| finite("class", l))?;
+        for &logit in evidence.fake_class_logits.unwrap_or_default() {
+            finite("fake_class", logit)?;
+        }
+        Ok(log_norm(evidence.class_logits, self.class_temperature))
+    }
+
+    fn levels(&self, evidence: &Evidence<'_>, log_norm: f64) -> Levels<'_> {
+        let log_class = |l: &f32| f64::from(*l) / self.class_temperature - log_norm;
+        Levels::new(&self.labelling, evidence.class_logits.iter().map(log_class))
+    }
+
+    fn is_under_floor(&self, levels: &Levels<'_>) -> bool {
+        self.log_floor > f64::NEG_INFINITY && levels.log_posterior(&self.query) < self.log_floor
+    }
+
+    fn log_odds(&self, evidence: &Evidence<'_>) -> f64 {
+        let tempered = f64::from(evidence.real_logit) / self.real_temperature;
+        tempered.clamp(-self.log_odds_clip, self.log_odds_clip)
+    }
+
+    fn log_conditional(&self, evidence: &Evidence<'_>) -> f64 {
+        let (Some(logits), false) = (evidence.fake_class_logits, self.mixture.is_empty()) else {
+            return 0.0;
+        };
+        let log_norm = log_norm(logits, self.fake_temperature);
+        // In log space throughout: D_f of a class may be far below the smallest double.
+        let terms = logits.iter().zip(&self.mixture).map(|(&logit, ratio)| {
+            ratio.ln() + f64::from(logit) / self.fake_temperature - log_norm
+        });
+        crate::log_sum_exp(terms)
+    }
+}
+
+fn within(
+    name: &'static str,
+    value: f64,
+    wanted: &'static str,
+    fits: impl Fn(f64) -> bool,
+) -> Result<(), WeightingError> {
+    if fits(value) {
+        Ok(())
+    } else {
+        Err(WeightingError::OutOfRange {
+            name,
+            value,
+            wanted,
+        })
+    }
+}
+
+/// `log Σ exp(logit / temperature)`.
+fn log_norm(logits: &[f32], temperature: f64) -> f64 {
+    crate::log_sum_exp(logits.iter().map(|&l| f64::from(l) / temperature))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::labels::Labels;
+
+    fn labels() -> Labels {
+        Labels::new(["A", "B"]).unwrap()
+    }
+
+    fn weighting(text: &str, calibration: &Calibration) -> Weighting {
+        let query = Query::parse(text, &labels()).unwrap();
+        Weighting::calibrated(query, Labelling::one_of(&[1.0, 1.0]).unwrap(), calibration).unwrap()
+    }
+
+    fn evidence(class_logits: &[f32]) -> Evidence<'_> {
+        Evidence {
+            class_logits,
+            real_logit: 2.0,
+            fake_class_logits: None,
+            log_latent_ratio: 0.0,
+        }
+    }
+
+    /// D_r = (3/4, 1/4): A − B has density 1/2, and D_v adds its logit.
+    #[test]
+    fn a_weight_computed_on_paper() {
+        let w = weighting("A - B", &Calibration::default());
+        let found = w.log_weight(evidence(&[3.0_f32.ln(), 0.0])).unwrap();
+        assert!((found - (0.5_f64.ln() + 2.0)).abs() < 1e-7, "{found}");
+    }
+
+    #[test]
+    fn temperature_clip_margin_and_floor_enter_where_they_should() {
+        let logits = [2.0 * 3.0_f32.ln(), 0.0];
+        let calibration = Calibration {
+            class: Temperature::ByExcluded(vec![9.0, 2.0]),
+            real: 0.5,
+            odds_clip: 10.0,
+            margin: 0.5,
+            ..Calibration::default()
+        };
+        // T = 2 makes D_r (3/4, 1/4); margin 1/2: 3/4 − 2/4; odds e^4 are clipped to 10.
+        let found = weighting("A - B", &calibration)
+            .log_weight(evidence(&logits))
+            .unwrap();
+        assert!(
+            (found - (0.25_f64.ln() + 10.0_f64.ln())).abs() < 1e-7,
+            "{found}"
+        );
+        // P(A − B | x) = 1/2 at margin 1.
+        let floor = |floor| {
+            weighting(
+                "A - B",
+                &Calibration {
+                    floor,
+                    ..calibration.clone()
+                },
+            )
+        };
+        assert!(
+            floor(0.49)
+                .log_weight(evidence(&logits))
+                .unwrap()
+                .is_finite()
+        );
+        assert_eq!(
+            floor(0.51).log_weight(evidence(&logits)).unwrap(),
+            f64::NEG_INFINITY
+        );
+    }
+
+    /// One class: the paper's formula divides by D_f(c|x)/p_G(c).
+    #[test]
+    fn the_conditional_term_divides_by_the_mixture_of_classes() {
+        let w = weighting("A - B", &Calibration::default());
+        let (class, fake) = ([3.0_f32.ln(), 0.0], [4.0_f32.ln(), 0.0]);
+        let with = |shares: &[f64]| {
+            let w = w.clone().with_classes(shares, &[0.5, 0.5]).unwrap();
+            let item = Evidence {
+                fake_class_logits: Some(&fake),
+                ..evidence(&class)
+            };
+            w.log_weight(item).unwrap() - (0.5_f64.ln() + 2.0)
+        };
+        assert!((with(&[1.0, 0.0]) + (0.8_f64 / 0.5).ln()).abs() < 1e-7);
+        assert!(with(&[0.5, 0.5]).abs() < 1e-7);
+        assert_eq!(
+            w.clone()
+                .with_classes(&[0.0, 1.0], &[0.5, 0.5])
+                .unwrap_err()
+                .to_string(),
+            "the classes to generate do not meet every label set of the query"
+        );
+    }
+
+    #[test]
+    fn logits_that_are_not_numbers_are_errors() {
+        let w = weighting("A", &Calibration::default());
+        let message = |item: Evidence<'_>| w.log_weight(item).unwrap_err().to_string();
+        assert_eq!(
+            message(evidence(&[f32::NAN, 0.0])),
+            "the classifier's class output is NaN"
+        );
+        let real = Evidence {
+            real_logit: f32::INFINITY,
+            ..evidence(&[0.0, 0.0])
+        };
+        assert_eq!(message(real), "the classifier's real output is inf");
+        let fake = Evidence {
+            fake_class_logits: Some(&[0.0, f32::NEG_INFINITY]),
+            ..evidence(&[0.0, 0.0])
+        };
+        assert_eq!(message(fake), "the classifier's fake_class output is -inf");
+    }
+
+    #[test]
+    fn settings_outside_their_range_are_named() {
+        let query = || Query::parse("A | B", &labels()).unwrap();
+        let labelling = || Labelling::one_of(&[1.0, 1.0]).unwrap();
+        let message = |c: Calibration| {
+            Weighting::calibrated(query(), labelling(), &c)
+                .unwrap_err()
+                .to_string()
+        };
+        let base = Calibration::default;
+        assert_eq!(
+            message(Calibration {
+                margin: 0.0,
+                ..base()
+            }),
+            "the margin is 0; it must be above 0 and at most 1"
+        );
+        assert_eq!(
+            message(Calibration {
+                floor: 1.0,
+                ..base()
+            }),
+            "the posterior floor is 1; it must be at least 0 and below 1"
+        );
+        assert_eq!(
+            message(Calibration {
+                real: -1.0,
+                ..base()
+            }),
+            "the temperature of the real output is -1; it must be a positive number"
+        );
+        assert_eq!(
+            message(Calibration {
+                odds_clip: 0.5,
+                ..base()
+            }),
+            "the odds clip is 0.5; it must be at least 1"
+        );
+        assert!(
+            message(Calibration {
+                class: Temperature::ByExcluded(vec![1.0]),
+                ..base()
+            })
+            .contains("`A | B` is not a plain")
+        );
+    }
+
+    #[test]
+    fn extreme_logits_stay_finite() {
+        let w = weighting("A - B", &Calibration::default());
+        let found = w.log_weight(evidence(&[f32::MAX, f32::MIN])).unwrap();
+        assert!((found - 2.0).abs() < 1e-9);
+        assert_eq!(
+            w.log_weight(evidence(&[f32::MIN, f32::MAX])).unwrap(),
+            f64::NEG_INFINITY
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! `model.toml`: what a bundle says about itself. A misspelt key is an error that names the key.
+
+use std::collections::BTreeMap;
+
+use s2m_core::density::{Labelling, LabellingError};
+use s2m_core::weight::Temperature;
+use serde::{Deserialize, Serialize};
+
+use crate::onnx;
+
+/// The version of the bundle format that this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// The whole of `model.toml`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of this format.
+    pub format: u32,
+    /// Name of the bundle.
+    pub name: String,
+    /// Label names, in the order of the classifier's outputs.
+    pub labels: Vec<String>,
+    /// What each label means, in words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub describe: BTreeMap<String, String>,
+    /// How the labels came about.
+    pub labelling: LabellingEntry,
+    /// The generator.
+    pub generator: GeneratorEntry,
+    /// The classifier.
+    pub classifier: ClassifierEntry,
+    /// Temperatures, clip, margin and floor.
+    #[serde(default)]
+    pub calibration: CalibrationEntry,
+    /// The paper's own settings for this data, used by `--calibration paper`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<CalibrationEntry>,
+    /// Where the networks come from.
+    #[serde(default)]
+    pub provenance: Provenance,
+}
+
+/// How the single positive labels came about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabellingEntry {
+    /// Which rule.
+    pub model: LabellingModel,
+    /// `one-of`: the weights `a_c`; `per-class`: the class priors.
+    pub weights: Vec<f64>,
+    /// `p_data(c)` in the training data.
+    pub observed: Vec<f64>,
+}
+
+/// The rule behind the labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LabellingModel {
+    /// Each item shows one label drawn from its set.
+    OneOf,
+    /// Items were drawn for each label.
+    PerClass,
+}
+
+impl LabellingEntry {
+    /// The checked form that densities use.
+    pub fn labelling(&self, labels: usize) -> Result<Labelling, LabellingError> {
+        let length = |list, values: &[f64]| {
+            let found = values.len();
+            let error = LabellingError::Length { list, wanted: labels, found };
+            if found == labels { Ok(()) } else { Err(error) }
+        };
+        length("weights", &self.weights)?;
+        length("observed", &self.observed)?;
+        match self.model {
+            LabellingModel::OneOf => Labelling::one_of(&self.weights),
+            LabellingModel::PerClass => Labelling::per_class(&self.weights, &self.observed),
+        }
+    }
+}
+
+/// The generator's file and what goes in and out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GeneratorEntry {
+    /// File inside the bundle.
+    pub file: String,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+    /// Noise inputs.
+    pub latents: Vec<LatentEntry>,
+    /// Class input; conditional generators only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ClassEntry>,
+    /// The generated item.
+    pub output: ItemEntry,
+}
+
+/// One noise input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatentEntry {
+    /// Name of the graph input.
+    pub input: String,
+    /// Shape of one latent, without the batch.
+    pub shape: Vec<usize>,
+    /// Its distribution.
+    pub prior: Prior,
+}
+
+impl LatentEntry {
+    /// Numbers in one latent.
+    pub fn size(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+/// Distribution of a latent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prior {
+    /// Standard normal.
+    Normal,
+    /// Uniform on (−1, 1).
+    Uniform,
+}
+
+/// The class input of a conditional generator; classes are the bundle's labels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassEntry {
+    /// Name of the graph input.
+    pub input: String,
+    /// How a class is given.
+    pub form: ClassForm,
+    /// `p_G(c)` as when the classifier was trained.
+    pub prior: Vec<f64>,
+}
+
+/// How a class is given to the generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassForm {
+    /// One 64-bit integer per item.
+    Index,
+    /// One row of zeros with a single one per item.
+    OneHot,
+}
+
+/// One item as a tensor: a picture or a point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ItemEntry {
+    /// Name of the graph input or output.
+    pub name: String,
+    /// Order of the axes; left out for points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<LayoutName>,
+    /// Shape of one item, in the layout's order, without the batch.
+    pub shape: Vec<usize>,
+    /// Lowest and highest value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// Bits per channel of a written picture; generator output only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits: Option<u8>,
+}
+
+/// Order of a picture's axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LayoutName {
+    /// Channels, height, width.
+    #[serde(rename = "NCHW")]
+    Nchw,
+    /// Height, width, channels.
+    #[serde(rename = "NHWC")]
+    Nhwc,
+}
+
+impl ItemEntry {
+    /// Whether items are pictures rather than points.
+    pub fn is_picture(&self) -> bool {
+        self.layout.is_some()
+    }
+
+    /// The form that the adapter between the two networks works with.
+    pub fn format(&self) -> onnx::ItemFormat {
+        onnx::ItemFormat {
+            layout: match self.layout {
+                None => onnx::Layout::Points,
+                Some(LayoutName::Nchw) => onnx::Layout::Nchw,
+                Some(LayoutName::Nhwc) => onnx::Layout::Nhwc,
+            },
+            shape: self.shape.clone(),
+            range: self.range.map(|[low, high]| [low as f32, high as f32]),
+            bits: self.bits,
+        }
+    }
+
+    /// Height, width and channels of a picture.
+    pub fn picture_size(&self) -> Option<[usize; 3]> {
+        match (self.layout?, self.shape.as_slice()) {
+            (LayoutName::Nchw, &[channels, height, width])
+            | (LayoutName::Nhwc, &[height, width, channels]) => Some([height, width, channels]),
+            _ => None,
+        }
+    }
+}
+
+/// The classifier's file and what goes in and out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassifierEntry {
+    /// File inside the bundle.
+    pub file: String,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+    /// The item that is judged.
+    pub input: ItemEntry,
+    /// Names of the outputs.
+    pub outputs: OutputsEntry,
+}
+
+/// Names of the classifier's outputs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputsEntry {
+    /// Logits of the class of real items.
+    pub class: String,
+    /// Logit of real against generated.
+    pub real: String,
+    /// Logits of the class of generated items; conditional generators only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fake_class: Option<String>,
+}
+
+/// Calibration of the classifiers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CalibrationEntry {
+    /// Temperatures of the three outputs.
+    pub temperature: TemperatureEntry,
+    /// Odds of the real output are kept in `[1/odds_clip, odds_clip]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub odds_clip: Option<f64>,
+    /// Exclusion margin: `default`, and further entries by query.
+    pub margin: BTreeMap<String, f64>,
+    /// Least posterior of the query.
+    pub floor: f64,
+}
+
+impl Default for CalibrationEntry {
+    fn default() -> Self {
+        Self {
+            temperature: TemperatureEntry::default(),
+            odds_clip: None,
+            margin: BTreeMap::from([("default".to_owned(), 1.0)]),
+            floor: 0.0,
+        }
+    }
+}
+
+/// Temperatures of the three outputs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TemperatureEntry {
+    /// Of the class of real items.
+    pub class: TemperatureValue,
+    /// Of the class of generated items.
+    pub fake_class: TemperatureValue,
+    /// Of real against generated.
+    pub real: f64,
+}
+
+impl Default for TemperatureEntry {
+    fn default() -> Self {
+        let one = TemperatureValue::Same(1.0);
+        Self { class: one.clone(), fake_class: one, real: 1.0 }
+    }
+}
+
+/// One temperature, or a list by number of excluded labels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum TemperatureValue {
+    /// The same for every query.
+    Same(f64),
+    /// Entry `j` for queries that exclude `j` labels.
+    ByExcluded(Vec<f64>),
+}
+
+impl From<TemperatureValue> for Temperature {
+    fn from(value: TemperatureValue) -> Self {
+        match value {
+            TemperatureValue::Same(value) => Self::Same(value),
+            TemperatureValue::ByExcluded(values) => Self::ByExcluded(values),
+        }
+    }
+}
+
+/// Where the networks come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Provenance {
+    /// Data set.
+    pub data: String,
+    /// Licence of data and weights.
+    pub licence: String,
+    /// How the networks were made.
+    pub recipe: String,
+    /// Seed of the training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Versions of the software used.
+    pub versions: String,
+}

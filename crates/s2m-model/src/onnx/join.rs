@@ -1,0 +1,856 @@
+//! Joins a generator and a classifier into one model, with the adapter between them.
+//!
+//! One model saves the trip of every picture out of the runtime and back. Values and nodes of the
+//! generator are renamed to `g/…`, those of the classifier to `c/…`, those of the adapter to `a/…`;
+//! the generator's inputs keep their names. What no wanted output needs is left out.
+//!
+//! Some models are refused rather than half understood: see [`NotJoinable`]. They still run as two
+//! models, with [`adapter_model`](super::adapter::adapter_model) between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use prost::Message as _;
+use thiserror::Error;
+
+use super::adapter::Adapter;
+use super::inspect::{PortElement, external_paths, free_inputs, port};
+use super::proto::{
+    DimensionValue, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeValue,
+    ValueInfoProto,
+};
+
+/// What to join, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Join<'a> {
+    pub generator: &'a ModelProto,
+    pub classifier: &'a ModelProto,
+    pub adapter: &'a Adapter,
+    pub generator_output: &'a str,
+    pub classifier_input: &'a str,
+    /// Outputs of the classifier, each with the name that it has in the joined model.
+    pub outputs: &'a [(&'a str, &'a str)],
+}
+
+/// One of the two models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    Generator,
+    Classifier,
+}
+
+/// Why two models cannot become one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NotJoinable {
+    #[error("the {0} has no graph")]
+    NoGraph(Network),
+    #[error("the {0} has functions of its own")]
+    Functions(Network),
+    #[error("the {0} carries training graphs")]
+    TrainingInfo(Network),
+    #[error("the {network} keeps weights in another file, `{path}`")]
+    ExternalData { network: Network, path: String },
+    #[error("the {network} has a graph inside node `{node}`")]
+    Subgraph { network: Network, node: String },
+    #[error("the {0} has sparse weights")]
+    SparseInitializer(Network),
+    #[error("the {network} uses opset {found}, wanted {OLDEST_OPSET} or later")]
+    OldOpset { network: Network, found: i64 },
+    #[error(
+        "the generator uses opset {generator} and the classifier opset {classifier}, wanted the same"
+    )]
+    DifferentOpsets { generator: i64, classifier: i64 },
+    #[error("operators of `{domain}` are wanted in version {first} and in version {second}")]
+    DifferentVersions {
+        domain: String,
+        first: i64,
+        second: i64,
+    },
+    #[error("the {network} has no output `{name}`, it has {}", list(.known))]
+    NoSuchOutput {
+        network: Network,
+        name: String,
+        known: Vec<String>,
+    },
+    #[error("the {network} has no input `{name}`, it has {}", list(.known))]
+    NoSuchInput {
+        network: Network,
+        name: String,
+        known: Vec<String>,
+    },
+    #[error("the classifier has a second input, `{0}`")]
+    SecondInput(String),
+    #[error("`{name}` of the {network} is {found}, wanted f32")]
+    NotFloat {
+        network: Network,
+        name: String,
+        found: PortElement,
+    },
+    #[error("`{name}` of the {network} has items of {}, wanted {wanted:?}", items(.found))]
+    Shape {
+        network: Network,
+        name: String,
+        wanted: Vec<usize>,
+        /// Sizes with the batch; `None` where the file gives no number.
+        found: Vec<Option<i64>>,
+    },
+    #[error("the name `{0}` would be given twice in the joined model")]
+    NameTaken(String),
+}
+
+/// The project's own limit. The adapter's nodes need only 11, for `Round`, and gave the same numbers
+/// in every opset from 11 to 25 in ONNX Runtime 1.31.1.
+const OLDEST_OPSET: i64 = 13;
+
+/// Before version 7 of the file format no file has opset 13; from 4 on, weights need not be inputs.
+const OLDEST_IR_VERSION: i64 = 7;
+
+/// Joins two models; the result has the generator's inputs and the wanted outputs, nothing else.
+pub fn join(parts: Join<'_>) -> Result<Vec<u8>, NotJoinable> {
+    let generator = checked(Network::Generator, parts.generator)?;
+    let classifier = checked(Network::Classifier, parts.classifier)?;
+    let opsets = merge_opsets(parts.generator, parts.classifier)?;
+    let (given, taken) = check_meeting(&parts, generator, classifier)?;
+
+    let from = Renaming::generator(generator);
+    let steps = parts
+        .adapter
+        .steps("a/", &from.name(parts.generator_output));
+    let to = Renaming::classifier(taken, given, &steps.end);
+
+    let mut joined = from.graph(generator);
+    joined.input = free_inputs(generator).cloned().collect();
+    joined.node.extend(steps.nodes);
+    joined.initializer.extend(steps.constants);
+    let back = to.graph(classifier);
+    joined.node.extend(back.node);
+    joined.initializer.extend(back.initializer);
+    joined.value_info.extend(back.value_info);
+    add_outputs(&mut joined, &parts, classifier, &to)?;
+
+    check_names(&joined)?;
+    keep_live(&mut joined);
+    let ir_version = [parts.generator.ir_version, parts.classifier.ir_version];
+    let ir_version = ir_version.into_iter().fold(OLDEST_IR_VERSION, i64::max);
+    Ok(ModelProto::around(joined, ir_version, opsets).encode_to_vec())
+}
+
+/// The graph of a model that holds nothing which renaming would miss.
+fn checked(network: Network, model: &ModelProto) -> Result<&GraphProto, NotJoinable> {
+    let graph = model.graph.as_ref().ok_or(NotJoinable::NoGraph(network))?;
+    if !model.functions.is_empty() {
+        return Err(NotJoinable::Functions(network));
+    }
+    if !model.training_info.is_empty() {
+        return Err(NotJoinable::TrainingInfo(network));
+    }
+    if let Some(path) = external_paths(model).into_iter().next() {
+        return Err(NotJoinable::ExternalData { network, path });
+    }
+    let nested = |node: &&NodeProto| {
+        let mut attributes = node.attribute.iter();
+        attributes.any(|a| a.g.is_some() || !a.graphs.is_empty())
+    };
+    if let Some(node) = graph.node.iter().find(nested) {
+        let node = node.name.clone();
+        return Err(NotJoinable::Subgraph { network, node });
+    }
+    if !graph.sparse_initializer.is_empty() {
+        return Err(NotJoinable::SparseInitializer(network));
+    }
+    Ok(graph)
+}
+
+/// Operator versions of both models; the default domain comes first.
+fn merge_opsets(
+    generator: &ModelProto,
+    classifier: &ModelProto,
+) -> Result<Vec<OperatorSetIdProto>, NotJoinable> {
+    let first = default_opset(Network::Generator, generator)?;
+    let second = default_opset(Network::Classifier, classifier)?;
+    if first != second {
+        return Err(NotJoinable::DifferentOpsets {
+            generator: first,
+            classifier: second,
+        });
+    }
+    let mut versions: BTreeMap<&str, i64> = BTreeMap::new();
+    for opset in generator
+        .opset_import
+        .iter()
+        .chain(&classifier.opset_import)
+    {
+        let domain = canonical(&opset.domain);
+        let first = *versions.entry(domain).or_insert(opset.version);
+        if first != opset.version {
+            return Err(NotJoinable::DifferentVersions {
+                domain: domain.to_owned(),
+                first,
+                second: opset.version,
+            });
+        }
+    }
+    let opset = |(domain, version): (&str, i64)| OperatorSetIdProto {
+        domain: domain.to_owned(),
+        version,
+    };
+    Ok(versions.into_iter().map(opset).collect())
+}
+
+/// A file that names no version means version 1.
+fn default_opset(network: Network, model: &ModelProto) -> Result<i64, NotJoinable> {
+    let mut opsets = model.opset_import.iter();
+    let found = opsets
+        .find(|opset| canonical(&opset.domain).is_empty())
+        .map_or(1, |opset| opset.version);
+    if found < OLDEST_OPSET {
+        return Err(NotJoinable::OldOpset { network, found });
+    }
+    Ok(found)
+}
+
+/// The default domain has two spellings.
+fn canonical(domain: &str) -> &str {
+    if domain == "ai.onnx" { "" } else { domain }
+}
+
+/// Finds the generator's output and the classifier's input, and checks that the adapter fits both.
+fn check_meeting<'a>(
+    parts: &Join<'_>,
+    generator: &'a GraphProto,
+    classifier: &'a GraphProto,
+) -> Result<(&'a ValueInfoProto, &'a ValueInfoProto), NotJoinable> {
+    let given = output_of(Network::Generator, generator, parts.generator_output)?;
+    let taken = input_of(classifier, parts.classifier_input)?;
+    check_port(Network::Generator, given, parts.adapter.generator_sizes())?;
+    check_port(Network::Classifier, taken, parts.adapter.classifier_sizes())?;
+    Ok((given, taken))
+}
+
+fn output_of<'a>(
+    network: Network,
+    graph: &'a GraphProto,
+    name: &str,
+) -> Result<&'a ValueInfoProto, NotJoinable> {
+    let found = graph.output.iter().find(|v| v.name == name);
+    found.ok_or_else(|| NotJoinable::NoSuchOutput {
+        network,
+        name: name.to_owned(),
+        known: graph.output.iter().map(|v| v.name.clone()).collect(),
+    })
+}
+
+/// The classifier's only input.
+fn input_of<'a>(graph: &'a GraphProto, name: &str) -> Result<&'a ValueInfoProto, NotJoinable> {
+    let found = free_inputs(graph).find(|v| v.name == name);
+    let found = found.ok_or_else(|| NotJoinable::NoSuchInput {
+        network: Network::Classifier,
+        name: name.to_owned(),
+        known: free_inputs(graph).map(|v| v.name.clone()).collect(),
+    })?;
+    match free_inputs(graph).find(|v| v.name != name) {
+        Some(second) => Err(NotJoinable::SecondInput(second.name.clone())),
+        None => Ok(found),
+    }
+}
+
+/// Only sizes that the file declares can disagree.
+fn check_port(
+    network: Network,
+    value: &ValueInfoProto,
+    wanted: Vec<usize>,
+) -> Result<(), NotJoinable> {
+    let port = port(value);
+    let (name, element) = (port.name, port.element);
+    if element != PortElement::F32 {
+        let found = element;
+        return Err(NotJoinable::NotFloat {
+            network,
+            name,
+            found,
+        });
+    }
+    let Some(found) = port.dims else {
+        return Ok(());
+    };
+    let agrees = |(found, &wanted): (&Option<i64>, &usize)| {
+        found.is_none_or(|size| usize::try_from(size) == Ok(wanted))
+    };
+    let same_rank = found.len() == 1 + wanted.len();
+    if same_rank && found[1..].iter().zip(&wanted).all(agrees) {
+        return Ok(());
+    }
+    Err(NotJoinable::Shape {
+        network,
+        name,
+        wanted,
+        found,
+    })
+}
+
+/// New names for the values of one model.
+struct Renaming<'a> {
+    prefix: &'static str,
+    /// Values with a name of their own.
+    kept: BTreeMap<&'a str, String>,
+    /// Axes without a number, where they get another name too.
+    axes: Option<BTreeMap<&'a str, &'a str>>,
+}
+
+impl<'a> Renaming<'a> {
+    fn generator(graph: &'a GraphProto) -> Self {
+        let inputs = free_inputs(graph).map(|v| (v.name.as_str(), v.name.clone()));
+        Self {
+            prefix: "g/",
+            kept: inputs.collect(),
+            axes: None,
+        }
+    }
+
+    /// The classifier's input becomes the adapter's result, and its batch the generator's batch.
+    fn classifier(taken: &'a ValueInfoProto, given: &'a ValueInfoProto, adapted: &str) -> Self {
+        let batches = batch_name(taken).zip(batch_name(given));
+        Self {
+            prefix: "c/",
+            kept: BTreeMap::from([(taken.name.as_str(), adapted.to_owned())]),
+            axes: Some(batches.into_iter().collect()),
+        }
+    }
+
+    /// An empty name is an optional input or output that is not there.
+    fn name(&self, old: &str) -> String {
+        if old.is_empty() {
+            return String::new();
+        }
+        let prefixed = || format!("{}{old}", self.prefix);
+        self.kept.get(old).cloned().unwrap_or_else(prefixed)
+    }
+
+    /// Nodes, weights and known shapes under their new names; inputs and outputs are the caller's.
+    ///
+    /// Annotations for quantised running are left out: they hold names, and are only hints.
+    fn graph(&self, graph: &GraphProto) -> GraphProto {
+        GraphProto {
+            name: "joined".to_owned(),
+            node: graph.node.iter().map(|node| self.node(node)).collect(),
+            initializer: graph.initializer.iter().map(|w| self.weights(w)).collect(),
+            value_info: graph.value_info.iter().map(|v| self.value(v)).collect(),
+            ..GraphProto::default()
+        }
+    }
+
+    fn node(&self, node: &NodeProto) -> NodeProto {
+        let rename = |names: &[String]| names.iter().map(|name| self.name(name)).collect();
+        let name = match node.name.as_str() {
+            "" => String::new(),
+            name => format!("{}{name}", self.prefix),
+        };
+        NodeProto {
+            input: rename(&node.input),
+            output: rename(&node.output),
+            name,
+            ..node.clone()
+        }
+    }
+
+    fn weights(&self, weights: &TensorProto) -> TensorProto {
+        TensorProto {
+            name: self.name(&weights.name),
+            ..weights.clone()
+        }
+    }
+
+    fn value(&self, value: &ValueInfoProto) -> ValueInfoProto {
+        let mut renamed = value.clone();
+        renamed.name = self.name(&value.name);
+        if let Some(axes) = &self.axes {
+            for axis in axis_names(&mut renamed) {
+                *axis = match axes.get(axis.as_str()) {
+                    Some(&known) => known.to_owned(),
+                    None => format!("{}{axis}", self.prefix),
+                };
+            }
+        }
+        renamed
+    }
+}
+
+fn axis_names(value: &mut ValueInfoProto) -> impl Iterator<Item = &mut String> {
+    let shape = match value.r#type.as_mut().and_then(|t| t.value.as_mut()) {
+        Some(TypeValue::Tensor(tensor)) => tensor.shape.as_mut(),
+        _ => None,
+    };
+    let dims = shape.into_iter().flat_map(|shape| &mut shape.dim);
+    dims.filter_map(|dim| match &mut dim.value {
+        Some(DimensionValue::DimParam(name)) => Some(name),
+        _ => None,
+    })
+}
+
+fn batch_name(value: &ValueInfoProto) -> Option<&str> {
+    let first = value.tensor_type()?.shape.as_ref()?.dim.first()?;
+    match first.value.as_ref()? {
+        DimensionValue::DimParam(name) => Some(name),
+        DimensionValue::DimValue(_) => None,
+    }
+}
+
+fn add_outputs(
+    joined: &mut GraphProto,
+    parts: &Join<'_>,
+    classifier: &GraphProto,
+    to: &Renaming<'_>,
+) -> Result<(), NotJoinable> {
+    for (name, becomes) in parts.outputs {
+        let output = output_of(Network::Classifier, classifier, name)?;
+        let copy = NodeProto::new("Identity", &[&to.name(name)], becomes);
+        joined.node.push(copy);
+        joined.output.push(ValueInfoProto {
+            name: (*becomes).to_owned(),
+            ..to.value(output)
+        });
+    }
+    Ok(())
+}
+
+/// Every value is made once: fed, stored, or given out by one node.
+fn check_names(graph: &GraphProto) -> Result<(), NotJoinable> {
+    let inputs = graph.input.iter().map(|v| &v.name);
+    let weights = graph.initializer.iter().map(|w| &w.name);
+    let outputs = graph.node.iter().flat_map(|node| &node.output);
+    let mut seen = BTreeSet::new();
+    for name in inputs.chain(weights).chain(outputs) {
+        if !name.is_empty() && !seen.insert(name) {
+            return Err(NotJoinable::NameTaken(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Drops nodes, weights and shapes that no output needs.
+fn keep_live(graph: &mut GraphProto) {
+    let live = live_values(graph);
+    let needed = |name: &String| live.contains(name);
+    graph.node.retain(|node| node.output.iter().any(needed));
+    graph.initializer.retain(|weights| needed(&weights.name));
+    graph.value_info.retain(|value| needed(&value.name));
+}
+
+/// Walks back from the outputs; works for nodes in any order, and ends even if they form a ring.
+fn live_values(graph: &GraphProto) -> BTreeSet<String> {
+    let makers = graph.node.iter().flat_map(|node| {
+        let outputs = node.output.iter().filter(|name| !name.is_empty());
+        outputs.map(move |name| (name, node))
+    });
+    let makers: BTreeMap<&String, &NodeProto> = makers.collect();
+    let mut waiting: Vec<&String> = graph.output.iter().map(|v| &v.name).collect();
+    let mut live = BTreeSet::new();
+    while let Some(name) = waiting.pop() {
+        if !name.is_empty()
+            && live.insert(name.clone())
+            && let Some(node) = makers.get(name)
+        {
+            waiting.extend(&node.input);
+            waiting.extend(&node.output);
+        }
+    }
+    live
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+fn items(dims: &[Option<i64>]) -> String {
+    let size = |dim: &Option<i64>| dim.map_or("_".to_owned(), |size| size.to_string());
+    let sizes: Vec<String> = dims.iter().skip(1).map(size).collect();
+    format!("[{}]", sizes.join(", "))
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Generator => "generator",
+            Self::Classifier => "classifier",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::adapter::{Axes, ItemFormat, Layout, levels_model};
+    use crate::onnx::graph::{Conv2d, Element, GraphBuilder, GraphError};
+    use crate::onnx::inspect::describe;
+    use crate::onnx::proto::{
+        AttributeProto, FunctionProto, SparseTensorProto, StringStringEntryProto, TrainingInfoProto,
+    };
+
+    fn ramp(count: usize) -> Vec<f32> {
+        (0..count).map(|i| (i % 7) as f32 * 0.1 - 0.3).collect()
+    }
+
+    /// A plain network: `[n, 2]` and a class to `[n, 4·4·1]`, with an output that nobody wants.
+    fn generator() -> Result<ModelProto, GraphError> {
+        let mut graph = GraphBuilder::new("generator");
+        let z = graph.input("z", &[2], Element::F32)?;
+        let class = graph.input("class", &[], Element::I64)?;
+        let table = graph.constant("embed.weight", &[3, 2], &ramp(6))?;
+        let rows = graph.gather(&table, &class)?;
+        let hidden = graph.add(&z, &rows)?;
+        let w = graph.constant("fc.weight", &[16, 2], &ramp(32))?;
+        let b = graph.constant("fc.bias", &[16], &ramp(16))?;
+        let x = graph.linear(&hidden, &w, &b)?;
+        let x = graph.tanh(&x)?;
+        let unwanted = graph.neg(&x)?;
+        graph.output(&x, "image")?;
+        graph.output(&unwanted, "unwanted")?;
+        Ok(graph.finish())
+    }
+
+    /// A convolution on `[n, 1, 4, 4]`; its names are those of the generator on purpose.
+    fn classifier() -> Result<ModelProto, GraphError> {
+        let mut graph = GraphBuilder::new("classifier");
+        let x = graph.input("image", &[1, 4, 4], Element::F32)?;
+        let weight = graph.constant("fc.weight", &[3, 1, 4, 4], &ramp(48))?;
+        let conv = Conv2d {
+            weight: &weight,
+            bias: None,
+            stride: 1,
+            pad: 0,
+            groups: 1,
+        };
+        let x = graph.conv2d(&x, &conv)?;
+        let x = graph.flatten(&x)?;
+        let unwanted = graph.exp(&x)?;
+        graph.output(&x, "logits")?;
+        graph.output(&unwanted, "unwanted")?;
+        Ok(graph.finish())
+    }
+
+    fn adapter() -> Adapter {
+        let from = ItemFormat {
+            layout: Layout::Nhwc,
+            shape: vec![4, 4, 1],
+            range: Some([-1.0, 1.0]),
+            bits: Some(8),
+        };
+        let to = ItemFormat {
+            layout: Layout::Nchw,
+            shape: vec![1, 4, 4],
+            range: Some([0.0, 1.0]),
+            bits: None,
+        };
+        let adapter = Adapter::new(from, to).unwrap();
+        adapter.with_axes(Axes::Flat, Axes::Item)
+    }
+
+    fn join_them(g: &ModelProto, c: &ModelProto) -> Result<ModelProto, NotJoinable> {
+        let bytes = join(Join {
+            generator: g,
+            classifier: c,
+            adapter: &adapter(),
+            generator_output: "image",
+            classifier_input: "image",
+            outputs: &[("logits", "log_class")],
+        })?;
+        Ok(ModelProto::decode(bytes.as_slice()).unwrap())
+    }
+
+    /// The message for a generator that was changed.
+    fn refusal(change: impl Fn(&mut ModelProto)) -> String {
+        let mut changed = generator().unwrap();
+        change(&mut changed);
+        let failure = join_them(&changed, &classifier().unwrap()).unwrap_err();
+        failure.to_string()
+    }
+
+    fn graph(model: &mut ModelProto) -> &mut GraphProto {
+        model.graph.as_mut().unwrap()
+    }
+
+    #[test]
+    fn the_joined_model_has_the_generators_inputs_and_the_wanted_outputs() {
+        let joined = join_them(&generator().unwrap(), &classifier().unwrap()).unwrap();
+        let found = describe(&joined);
+        let names = |ports: &[crate::onnx::Port]| -> Vec<String> {
+            ports.iter().map(|p| p.name.clone()).collect()
+        };
+        assert_eq!(names(&found.inputs), ["z", "class"]);
+        assert_eq!(names(&found.outputs), ["log_class"]);
+        assert_eq!(found.outputs[0].dims, Some(vec![None, Some(3)]));
+        assert_eq!(joined.opset_import, generator().unwrap().opset_import);
+        let output = &joined.graph.unwrap().output[0];
+        assert_eq!(batch_name(output), Some("n"));
+    }
+
+    #[test]
+    fn unwanted_nodes_and_weights_are_left_out() {
+        let joined = join_them(&generator().unwrap(), &classifier().unwrap()).unwrap();
+        let graph = joined.graph.unwrap();
+        let ops: Vec<&str> = graph.node.iter().map(|n| n.op_type.as_str()).collect();
+        assert_eq!(
+            ops.join(" "),
+            "Gather Add Gemm Tanh Identity \
+             Reshape Max Min Sub Mul Round Mul Add Transpose \
+             Conv Flatten Identity Identity"
+        );
+        let weights: Vec<&str> = graph.initializer.iter().map(|w| w.name.as_str()).collect();
+        assert_eq!(weights[..3], ["g/embed.weight", "g/fc.weight", "g/fc.bias"]);
+        assert_eq!(weights.last(), Some(&"c/fc.weight"));
+    }
+
+    #[test]
+    fn an_optional_input_that_is_not_there_stays_away() {
+        let mut c = classifier().unwrap();
+        graph(&mut c).node[0].input.push(String::new());
+        let joined = join_them(&generator().unwrap(), &c).unwrap();
+        let nodes = joined.graph.unwrap().node;
+        let conv = nodes.iter().find(|n| n.op_type == "Conv").unwrap();
+        assert_eq!(conv.input[1..], ["c/fc.weight", ""]);
+    }
+
+    #[test]
+    fn each_kind_of_model_that_would_be_half_understood_is_refused() {
+        assert_eq!(refusal(|m| m.graph = None), "the generator has no graph");
+        assert_eq!(
+            refusal(|m| m.functions.push(FunctionProto::default())),
+            "the generator has functions of its own"
+        );
+        assert_eq!(
+            refusal(|m| m.training_info.push(TrainingInfoProto::default())),
+            "the generator carries training graphs"
+        );
+        assert_eq!(
+            refusal(|m| {
+                let sparse = SparseTensorProto::default();
+                graph(m).sparse_initializer.push(sparse);
+            }),
+            "the generator has sparse weights"
+        );
+        assert_eq!(
+            refusal(|m| graph(m).node[1].attribute.push(AttributeProto {
+                g: Some(GraphProto::default()),
+                ..AttributeProto::default()
+            })),
+            "the generator has a graph inside node `Add#2`"
+        );
+    }
+
+    #[test]
+    fn weights_in_another_file_are_refused_even_inside_an_attribute() {
+        let outside = || TensorProto {
+            data_location: 1,
+            external_data: vec![StringStringEntryProto {
+                key: "location".to_owned(),
+                value: "../w.bin".to_owned(),
+            }],
+            ..TensorProto::default()
+        };
+        let message = "the generator keeps weights in another file, `../w.bin`";
+        let weights = refusal(|m| graph(m).initializer.push(outside()));
+        assert_eq!(weights, message);
+        let attribute = refusal(|m| {
+            graph(m).node[0].attribute.push(AttributeProto {
+                t: Some(outside()),
+                ..AttributeProto::default()
+            });
+        });
+        assert_eq!(attribute, message);
+    }
+
+    #[test]
+    fn operator_versions_must_agree() {
+        assert_eq!(
+            refusal(|m| m.opset_import[0].version = 12),
+            "the generator uses opset 12, wanted 13 or later"
+        );
+        assert_eq!(
+            refusal(|m| m.opset_import.clear()),
+            "the generator uses opset 1, wanted 13 or later"
+        );
+        assert_eq!(
+            refusal(|m| m.opset_import[0].version = 17),
+            "the generator uses opset 17 and the classifier opset 18, wanted the same"
+        );
+        let custom = |version| OperatorSetIdProto {
+            domain: "com.example".to_owned(),
+            version,
+        };
+        let (mut g, mut c) = (generator().unwrap(), classifier().unwrap());
+        g.opset_import.push(custom(1));
+        c.opset_import.push(custom(2));
+        assert_eq!(
+            join_them(&g, &c).unwrap_err().to_string(),
+            "operators of `com.example` are wanted in version 1 and in version 2"
+        );
+        c.opset_import.pop();
+        c.opset_import[0].domain = "ai.onnx".to_owned();
+        let opsets = join_them(&g, &c).unwrap().opset_import;
+        assert_eq!(opsets, [OperatorSetIdProto::default_domain(18), custom(1)]);
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_is_answered_with_those_that_do() {
+        let (g, c, adapter) = (generator().unwrap(), classifier().unwrap(), adapter());
+        let good = Join {
+            generator: &g,
+            classifier: &c,
+            adapter: &adapter,
+            generator_output: "image",
+            classifier_input: "image",
+            outputs: &[("logits", "log_class")],
+        };
+        let cases = [
+            (
+                Join {
+                    generator_output: "x",
+                    ..good
+                },
+                "the generator has no output `x`, it has `image`, `unwanted`",
+            ),
+            (
+                Join {
+                    classifier_input: "x",
+                    ..good
+                },
+                "the classifier has no input `x`, it has `image`",
+            ),
+            (
+                Join {
+                    outputs: &[("x", "y")],
+                    ..good
+                },
+                "the classifier has no output `x`, it has `logits`, `unwanted`",
+            ),
+            (
+                Join {
+                    outputs: &[("logits", "z")],
+                    ..good
+                },
+                "the name `z` would be given twice in the joined model",
+            ),
+        ];
+        for (parts, message) in cases {
+            assert_eq!(join(parts).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn shapes_and_elements_that_the_adapter_does_not_fit_are_refused() {
+        let wider = vec![DimensionValue::batch(), DimensionValue::DimValue(17)];
+        let wider = ValueInfoProto::tensor("image", 1, wider);
+        assert_eq!(
+            refusal(|m| graph(m).output[0] = wider.clone()),
+            "`image` of the generator has items of [17], wanted [16]"
+        );
+        let half = ValueInfoProto::tensor("image", 10, vec![]);
+        assert_eq!(
+            refusal(|m| graph(m).output[0] = half.clone()),
+            "`image` of the generator is ONNX element type 10, wanted f32"
+        );
+        let mut c = classifier().unwrap();
+        let second = ValueInfoProto::tensor("mask", 1, vec![]);
+        graph(&mut c).input.push(second);
+        assert_eq!(
+            join_them(&generator().unwrap(), &c)
+                .unwrap_err()
+                .to_string(),
+            "the classifier has a second input, `mask`"
+        );
+    }
+
+    #[test]
+    fn a_generator_that_hands_on_its_input_can_be_joined() {
+        let item = ItemFormat {
+            layout: Layout::Points,
+            shape: vec![2],
+            range: None,
+            bits: None,
+        };
+        let adapter = Adapter::new(item.clone(), item).unwrap();
+        let mut pass = GraphBuilder::new("pass");
+        let z = pass.input("z", &[2], Element::F32).unwrap();
+        pass.output(&z, "out").unwrap();
+        let mut g = pass.finish();
+        graph(&mut g).node.clear();
+        graph(&mut g).output[0].name = "z".to_owned();
+        let mut scores = GraphBuilder::new("scores");
+        let x = scores.input("x", &[2], Element::F32).unwrap();
+        let y = scores.exp(&x).unwrap();
+        scores.output(&y, "y").unwrap();
+
+        let bytes = join(Join {
+            generator: &g,
+            classifier: &scores.finish(),
+            adapter: &adapter,
+            generator_output: "z",
+            classifier_input: "x",
+            outputs: &[("y", "first"), ("y", "second")],
+        });
+
+        let joined = ModelProto::decode(bytes.unwrap().as_slice()).unwrap();
+        let nodes = joined.graph.unwrap().node;
+        assert_eq!(nodes[0].input, ["z"]);
+        assert_eq!(nodes.len(), 4);
+    }
+
+    /// Xorshift of Marsaglia (2003); enough to pick bytes.
+    struct Bits(u64);
+
+    impl Bits {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % bound as u64) as usize
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_never_a_crash() {
+        let (g, c) = (generator().unwrap(), classifier().unwrap());
+        let mut bits = Bits(0x9e37_79b9_7f4a_7c15);
+        let mut decoded = 0;
+        for round in 0..4000 {
+            let first = round % 2 == 0;
+            let mut bytes = if first { &g } else { &c }.encode_to_vec();
+            for _ in 0..=bits.below(3) {
+                let at = bits.below(bytes.len());
+                match bits.below(4) {
+                    0 => bytes.truncate(at.max(1)),
+                    1 => bytes[at] = bits.below(256) as u8,
+                    _ => bytes[at] ^= 1 << bits.below(8),
+                }
+            }
+            let Ok(model) = ModelProto::decode(bytes.as_slice()) else {
+                continue;
+            };
+            decoded += 1;
+            describe(&model);
+            external_paths(&model);
+            let result = if first {
+                join_them(&model, &c)
+            } else {
+                join_them(&g, &model)
+            };
+            drop(result);
+        }
+        assert!(decoded > 200, "only {decoded} files still decoded");
+    }
+
+    #[test]
+    fn the_same_parts_give_the_same_bytes() {
+        let bytes = || {
+            let joined = join_them(&generator().unwrap(), &classifier().unwrap());
+            let adapter = adapter();
+            let levels = levels_model(adapter.generator_format(), Axes::Flat, "x", "y");
+            (joined.unwrap().encode_to_vec(), levels.unwrap())
+        };
+        assert_eq!(bytes(), bytes());
+    }
+}

@@ -1,0 +1,21 @@
+//! ONNX files: what is in them, how small ones are written, and how two are joined into one.
+//!
+//! - [`proto`]: the messages of the file format;
+//! - [`inspect`]: inputs, outputs and outside files of a model that somebody else made;
+//! - [`graph`]: a writer that checks shapes;
+//! - [`adapter`]: levels, ranges and layouts between a generator and a classifier;
+//! - [`join`](mod@join): generator, adapter and classifier as one model.
+
+pub mod adapter;
+pub mod graph;
+pub mod inspect;
+pub mod join;
+pub mod proto;
+
+pub use adapter::{Adapter, AdapterError, Axes, ItemFormat, Layout, adapter_model, levels_model};
+pub use graph::{
+    BatchNorm, Conv2d, ConvTranspose2d, Dim, Element, GraphBuilder, GraphError, Reduced, Tensor,
+};
+pub use inspect::{Description, Port, PortElement, describe, external_paths};
+pub use join::{Join, Network, NotJoinable, join};
+pub use proto::ModelProto;
