@@ -11,10 +11,14 @@
 /// Fewest tail weights for a fit.
 const MIN_TAIL: usize = 25;
 
+/// Largest weights that differ by less than this (in log) have no tail: the largest fifth of even a
+/// mild tail spreads over much more, and below it one would fit rounding noise.
+const LEAST_SPREAD: f64 = 0.01;
+
 /// The tail index of the positive weights among `log_weights`, or none where too few are there.
 ///
-/// Bounded weights come out near or below zero. Ties at the top (equal weights) give `-∞`: there
-/// is no tail beyond the cut.
+/// Bounded weights come out near or below zero. Largest weights that are as good as equal give `-∞`:
+/// there is no tail beyond the cut.
 pub fn tail_index(log_weights: &[f64]) -> Option<f64> {
     let mut finite: Vec<f64> = log_weights
         .iter()
@@ -32,6 +36,9 @@ pub fn tail_index(log_weights: &[f64]) -> Option<f64> {
     let tail = &mut finite[cut_at + 1..];
     tail.sort_by(f64::total_cmp);
     let largest = tail[length - 1];
+    if largest - cut < LEAST_SPREAD {
+        return Some(f64::NEG_INFINITY);
+    }
     // Everything relative to the largest weight, so that nothing overflows.
     let threshold = (cut - largest).exp();
     let excess: Vec<f64> = tail
@@ -113,7 +120,9 @@ mod tests {
     #[test]
     fn too_few_or_equal_weights_have_no_tail() {
         assert_eq!(tail_index(&[0.0; 50]), None);
-        assert_eq!(tail_index(&[f64::NEG_INFINITY; 5000]), None);
-        assert_eq!(tail_index(&[1.0; 5000]), Some(f64::NEG_INFINITY));
+        assert_eq!(tail_index(&vec![f64::NEG_INFINITY; 5000]), None);
+        assert_eq!(tail_index(&vec![1.0; 5000]), Some(f64::NEG_INFINITY));
+        let noisy: Vec<f64> = pareto(1.0, 5000).iter().map(|w| 1e-6 * w).collect();
+        assert_eq!(tail_index(&noisy), Some(f64::NEG_INFINITY));
     }
 }

@@ -266,6 +266,11 @@ impl Weighting {
         &self.query
     }
 
+    /// The floor on `P(Q|x)`.
+    pub fn floor(&self) -> f64 {
+        self.log_floor.exp()
+    }
+
     /// The same weighting with another floor on `P(Q|x)`.
     #[must_use]
     pub fn with_floor(mut self, floor: f64) -> Self {

@@ -46,7 +46,7 @@ fn drive(sampler: &mut dyn Sampler, seed: u64, weigh: Weigh<'_>) -> Draw {
 
 fn goal(samples: usize) -> Goal {
     Goal {
-        samples: NonZeroUsize::new(samples).unwrap(),
+        samples: NonZeroUsize::new(samples).expect("tests ask for samples"),
         max_calls: 100_000_000,
     }
 }
@@ -169,7 +169,9 @@ fn a_heavy_tail_is_recognised_and_no_bound_is_stated() {
         let mut sampler = reject::Reject::new(goal(500), 0.1);
         let draw = drive(&mut sampler, seed, &|first, out| {
             Proposals::new(seed).fill_uniform(Purpose::Class, first, out);
-            out.iter_mut().for_each(|u| *u = -0.6 * u.ln());
+            for u in out {
+                *u = -0.6 * u.ln();
+            }
         });
         stated += usize::from(draw.error.tv_bound.is_some());
     }
@@ -219,9 +221,9 @@ impl Finite {
             let mut next = vec![0.0; n];
             for x in 0..n {
                 let mut stay = law[x];
-                for y in 0..n {
+                for (y, arrived) in next.iter_mut().enumerate() {
                     let moved = law[x] / n as f64 * (self.weights[y] / self.weights[x]).min(1.0);
-                    next[y] += moved;
+                    *arrived += moved;
                     stay -= moved;
                 }
                 next[x] += stay;

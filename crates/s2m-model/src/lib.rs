@@ -7,6 +7,7 @@
 pub mod bank;
 pub mod bundle;
 pub mod journal;
+
 pub mod logits;
 pub mod manifest;
 pub mod networks;

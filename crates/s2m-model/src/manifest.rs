@@ -68,7 +68,11 @@ impl LabellingEntry {
     pub fn labelling(&self, labels: usize) -> Result<Labelling, LabellingError> {
         let length = |list, values: &[f64]| {
             let found = values.len();
-            let error = LabellingError::Length { list, wanted: labels, found };
+            let error = LabellingError::Length {
+                list,
+                wanted: labels,
+                found,
+            };
             if found == labels { Ok(()) } else { Err(error) }
         };
         length("weights", &self.weights)?;
@@ -276,7 +280,11 @@ pub struct TemperatureEntry {
 impl Default for TemperatureEntry {
     fn default() -> Self {
         let one = TemperatureValue::Same(1.0);
-        Self { class: one.clone(), fake_class: one, real: 1.0 }
+        Self {
+            class: one.clone(),
+            fake_class: one,
+            real: 1.0,
+        }
     }
 }
 

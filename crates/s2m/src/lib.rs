@@ -1,1 +1,28 @@
+//! The library behind the program: one request in, one report out.
+//!
+//! [`sample::sample`] draws multi-label samples, [`mine::mine`] scores proposals once for many
+//! queries, [`classes::classes`] tells what a generator reaches, [`explain::explain`] why one
+//! proposal was kept or not, and [`demo::demo`] shows it all on a bundle whose truth is known.
 
+pub mod classes;
+pub mod cover;
+pub mod demo;
+pub mod draw;
+mod error;
+pub mod explain;
+pub mod grids;
+pub mod mine;
+pub mod models;
+pub mod output;
+pub mod picture;
+pub mod pool;
+pub mod progress;
+mod purity;
+pub mod report;
+pub mod sample;
+pub mod session;
+pub mod settings;
+pub mod weigh;
+mod write;
+
+pub use error::Error;

@@ -74,6 +74,15 @@ pub fn accepts(log_weight: f64, log_uniform: f64, log_cap: f64) -> bool {
     log_uniform + log_cap < log_weight.min(log_cap)
 }
 
+/// Proposals per sample that a cap for this distance would cost, judged by these weights.
+///
+/// None where nothing is supported.
+pub fn calls_per_sample(log_weights: &[f64], distance: f64) -> Option<f64> {
+    let weights = SortedWeights::new(log_weights);
+    let any = !weights.weights.is_empty();
+    any.then(|| 1.0 / weights.acceptance(weights.cap_for(distance)))
+}
+
 impl Reject {
     /// Draws `goal.samples` within total variation `distance` of the target.
     pub fn new(goal: Goal, distance: f64) -> Self {

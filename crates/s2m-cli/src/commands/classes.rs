@@ -1,0 +1,113 @@
+//! `s2m classes`: what the generator reaches, joint class by joint class.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use s2m::classes::{DEFAULT_PROPOSALS, JointClass, Request, classes};
+use s2m::settings::SampleSettings;
+
+use super::{Answer, print_json};
+use crate::bars::Bars;
+use crate::options::{MachineOptions, TalkOptions, WeighOptions};
+use crate::streams::Streams;
+use crate::table::{percent, table};
+
+const EXAMPLES: &str = "Examples:
+  s2m classes gaussians-exact
+  s2m classes faces.s2m --bank bank --top 20";
+
+/// List every joint class: share, effective sample size, calls per sample, reachable or not
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ClassesArgs {
+    /// Bundle folder, or the name of an embedded model
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+
+    /// Bank of scored proposals to look into
+    #[arg(long, value_name = "BANK")]
+    bank: Option<PathBuf>,
+
+    /// Proposals to look at [default: all of the bank, or 65536]
+    #[arg(short = 'n', long = "proposals", value_name = "N")]
+    proposals: Option<NonZeroUsize>,
+
+    /// Show only the N largest classes; needed for more than 10 labels
+    #[arg(long, value_name = "N")]
+    top: Option<NonZeroUsize>,
+
+    /// Seed of the proposals [default: 0, or the bank's]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+
+    #[command(flatten)]
+    weigh: WeighOptions,
+
+    #[command(flatten)]
+    machine: MachineOptions,
+
+    #[command(flatten)]
+    talk: TalkOptions,
+}
+
+pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answer> {
+    debug_assert_eq!(DEFAULT_PROPOSALS, 65_536, "the help text above says so");
+    let request = Request {
+        model: &args.model,
+        bank: args.bank.as_deref(),
+        proposals: args.proposals.map(NonZeroUsize::get),
+        top: args.top.map(NonZeroUsize::get),
+        settings: SampleSettings {
+            seed: args.seed,
+            density: args.weigh.density(),
+            calibration: args.weigh.calibration(),
+            overrides: args.weigh.overrides(),
+            ..SampleSettings::default()
+        },
+        machine: args.machine.machine(),
+    };
+    let bars = Bars::new(args.talk.quiet);
+    let found = classes(&request, &bars)?;
+    drop(bars);
+    if args.talk.json {
+        print_json(&found, streams)?;
+        return Ok(Answer::Yes);
+    }
+    let heading = [
+        "class",
+        "share",
+        "in support",
+        "effective",
+        "calls per sample",
+        "reachable",
+    ];
+    let rows: Vec<Vec<String>> = std::iter::once(heading.map(str::to_owned).to_vec())
+        .chain(found.classes.iter().map(row))
+        .collect();
+    write!(streams.out, "{}", table(&rows))?;
+    if !args.talk.quiet {
+        writeln!(
+            streams.err,
+            "{} of {} joint classes, from {} proposals",
+            found.classes.len(),
+            found.joint_classes,
+            found.proposals
+        )?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn row(class: &JointClass) -> Vec<String> {
+    vec![
+        class.query.clone(),
+        percent(class.share),
+        percent(class.support_share),
+        format!("{:.0}", class.effective),
+        class
+            .calls_per_sample
+            .map_or("-".to_owned(), |calls| format!("{calls:.1}")),
+        if class.reachable { "yes" } else { "no" }.to_owned(),
+    ]
+}

@@ -1,0 +1,117 @@
+//! `s2m info`: what a bundle holds.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use s2m_model::manifest::LabellingModel;
+use serde_json::json;
+
+use super::{Answer, print_json};
+use crate::options::TalkOptions;
+use crate::streams::Streams;
+
+const EXAMPLES: &str = "Examples:
+  s2m info gaussians-exact
+  s2m info faces.s2m --json";
+
+/// Show what a bundle holds; without MODEL, list the embedded ones
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InfoArgs {
+    /// Bundle folder, or the name of an embedded model
+    #[arg(value_name = "MODEL")]
+    model: Option<PathBuf>,
+
+    #[command(flatten)]
+    talk: TalkOptions,
+}
+
+pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> {
+    let Some(model) = &args.model else {
+        for name in s2m::models::embedded_names() {
+            writeln!(streams.out, "{name}")?;
+        }
+        return Ok(Answer::Yes);
+    };
+    let bundle = s2m::models::open(model)?;
+    let manifest = bundle.manifest();
+    if args.talk.json {
+        let json = json!({
+            "bundle_hash": bundle.hash(),
+            "scoring_hash": bundle.scoring_hash(),
+            "manifest": manifest,
+        });
+        print_json(&json, streams)?;
+        return Ok(Answer::Yes);
+    }
+    let shape = |shape: &[usize]| {
+        shape
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" x ")
+    };
+    let labels = manifest
+        .labels
+        .iter()
+        .map(|label| match manifest.describe.get(label) {
+            Some(text) => format!("{label} ({text})"),
+            None => label.clone(),
+        });
+    let output = &manifest.generator.output;
+    let item = if output.is_picture() {
+        "picture"
+    } else {
+        "point"
+    };
+    let latents = manifest
+        .generator
+        .latents
+        .iter()
+        .map(|l| format!("{} [{}]", l.input, shape(&l.shape)));
+    let calibration = &manifest.calibration;
+    let rule = match manifest.labelling.model {
+        LabellingModel::OneOf => "one-of: each item shows one label of its set",
+        LabellingModel::PerClass => "per-class: items drawn for each label",
+    };
+    let lines = [
+        ("name", manifest.name.clone()),
+        ("hash", bundle.hash().to_owned()),
+        ("labels", labels.collect::<Vec<_>>().join(", ")),
+        ("labelling", rule.to_owned()),
+        (
+            "generator",
+            format!(
+                "{}, latents {}, makes a {item} [{}]",
+                manifest.generator.file,
+                latents.collect::<Vec<_>>().join(", "),
+                shape(&output.shape)
+            ),
+        ),
+        (
+            "conditional",
+            if bundle.classes().is_some() {
+                "yes"
+            } else {
+                "no"
+            }
+            .to_owned(),
+        ),
+        ("classifier", manifest.classifier.file.clone()),
+        (
+            "calibration",
+            format!(
+                "real temperature {}, margins {:?}, floor {}",
+                calibration.temperature.real, calibration.margin, calibration.floor
+            ),
+        ),
+        ("data", manifest.provenance.data.clone()),
+        ("licence", manifest.provenance.licence.clone()),
+        ("recipe", manifest.provenance.recipe.clone()),
+    ];
+    for (name, value) in lines {
+        writeln!(streams.out, "{name:<12} {value}")?;
+    }
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,28 @@
+//! One file per command: arguments, their meaning, one call, what to print.
+
+pub(crate) mod classes;
+pub(crate) mod demo;
+pub(crate) mod explain;
+pub(crate) mod info;
+pub(crate) mod mine;
+pub(crate) mod sample;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::streams::Streams;
+
+/// What a command that could run has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Done.
+    Yes,
+    /// It ran, and the answer is no.
+    No,
+}
+
+/// Prints a value as JSON on standard output.
+pub(crate) fn print_json(value: &impl Serialize, streams: &mut Streams<'_>) -> Result<()> {
+    writeln!(streams.out, "{}", serde_json::to_string_pretty(value)?)?;
+    Ok(())
+}

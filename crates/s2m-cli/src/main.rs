@@ -1,0 +1,87 @@
+//! The `s2m` program: reads what was typed, runs one command, prints errors, picks the exit code.
+
+mod bars;
+mod commands;
+mod options;
+mod streams;
+mod table;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use commands::Answer;
+use commands::{classes, demo, explain, info, mine, sample};
+use streams::Streams;
+
+/// Multi-label samples from a generator and single positive labels
+///
+/// Data goes to standard output, everything said to a person goes to standard error. Exit codes: 0
+/// done, 1 ran and the answer is no, 2 could not run.
+#[derive(Debug, Parser)]
+#[command(name = "s2m", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  s2m demo
+  s2m sample gaussians-exact \"A + B\" -n 1000 --out out
+  s2m classes gaussians-exact
+  s2m explain gaussians-exact \"A - B\" --proposal 3";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Sample(sample::SampleArgs),
+    Mine(mine::MineArgs),
+    Classes(classes::ClassesArgs),
+    Explain(explain::ExplainArgs),
+    Info(info::InfoArgs),
+    Demo(demo::DemoArgs),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  s2m completions bash > ~/.local/share/bash-completion/completions/s2m"
+    )]
+    Completions {
+        /// Shell to complete for
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
+    let mut streams = Streams {
+        out: &mut out,
+        err: &mut err,
+    };
+    let outcome = match &cli.command {
+        Command::Sample(args) => sample::run(args, &mut streams),
+        Command::Mine(args) => mine::run(args, &mut streams),
+        Command::Classes(args) => classes::run(args, &mut streams),
+        Command::Explain(args) => explain::run(args, &mut streams),
+        Command::Info(args) => info::run(args, &mut streams),
+        Command::Demo(args) => demo::run(args, &mut streams),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "s2m", streams.out);
+            Ok(Answer::Yes)
+        }
+    };
+    match outcome {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        // A reader that has seen enough, such as `head`, is not a fault.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(streams.err, "error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    kind == Some(io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,143 @@
+//! Options that several commands share.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use s2m::session::Machine;
+use s2m::settings::{CalibrationChoice, DensityChoice, Overrides};
+use s2m_model::networks::{Device, RunSettings};
+
+/// How networks run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct MachineOptions {
+    /// Where networks run
+    #[arg(long, value_enum, default_value_t = DeviceName::Cpu)]
+    device: DeviceName,
+
+    /// Cores to use [default: all]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Proposals per network call; results do not depend on it
+    #[arg(long, value_name = "N")]
+    batch: Option<NonZeroUsize>,
+
+    /// Allow TF32 and exhaustive search on CUDA; results can then not be repeated bit by bit
+    #[arg(long)]
+    fast: bool,
+
+    /// ONNX Runtime library to use
+    #[arg(long, value_name = "FILE")]
+    onnxruntime: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DeviceName {
+    Cpu,
+    Cuda,
+}
+
+impl MachineOptions {
+    pub(crate) fn machine(&self) -> Machine<'_> {
+        let default = RunSettings::default();
+        Machine {
+            run: RunSettings {
+                device: match self.device {
+                    DeviceName::Cpu => Device::Cpu,
+                    DeviceName::Cuda => Device::Cuda,
+                },
+                threads: self.threads.unwrap_or(default.threads),
+                batch: self.batch,
+                fast: self.fast,
+                ..default
+            },
+            onnxruntime: self.onnxruntime.as_deref(),
+        }
+    }
+}
+
+/// How a query is weighed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Weighing")]
+pub(crate) struct WeighOptions {
+    /// Which density formula: with the factor that partial queries need, or as the paper prints it
+    #[arg(long, value_enum, default_value_t = DensityName::Corrected)]
+    density: DensityName,
+
+    /// Whose calibration: the bundle's, or the paper's settings for this data
+    #[arg(long, value_enum, default_value_t = CalibrationName::Bundle)]
+    calibration: CalibrationName,
+
+    /// Temperature of the class outputs [default: the calibration's]
+    #[arg(long, value_name = "T")]
+    class_temperature: Option<f64>,
+
+    /// Temperature of the real-or-generated output [default: the calibration's]
+    #[arg(long, value_name = "T")]
+    real_temperature: Option<f64>,
+
+    /// Exclusion margin, above 0 and at most 1 [default: the calibration's]
+    #[arg(long, value_name = "G")]
+    margin: Option<f64>,
+
+    /// Least posterior of the query that an item needs [default: the calibration's]
+    #[arg(long, value_name = "P", conflicts_with = "purity")]
+    floor: Option<f64>,
+
+    /// Share of right samples to be predicted; picks the floor
+    #[arg(long, value_name = "P")]
+    purity: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DensityName {
+    Corrected,
+    Paper,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CalibrationName {
+    Bundle,
+    Paper,
+}
+
+impl WeighOptions {
+    pub(crate) fn density(&self) -> DensityChoice {
+        match self.density {
+            DensityName::Corrected => DensityChoice::Corrected,
+            DensityName::Paper => DensityChoice::Paper,
+        }
+    }
+
+    pub(crate) fn calibration(&self) -> CalibrationChoice {
+        match self.calibration {
+            CalibrationName::Bundle => CalibrationChoice::Bundle,
+            CalibrationName::Paper => CalibrationChoice::Paper,
+        }
+    }
+
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            class_temperature: self.class_temperature,
+            real_temperature: self.real_temperature,
+            margin: self.margin,
+            floor: self.floor,
+            purity: self.purity,
+        }
+    }
+}
+
+/// How much is said.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Talking")]
+pub(crate) struct TalkOptions {
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Say nothing but the result and errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}

@@ -1,0 +1,722 @@
+//! A model bundle: the folder `NAME.s2m/` with `model.toml` and two ONNX files.
+//!
+//! A bundle comes from anywhere, so nothing in it is believed: sizes are limited, hashes compared,
+//! paths kept inside the folder, and the graphs' inputs and outputs held against the manifest
+//! before a network is run.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+use prost::Message as _;
+use s2m_core::density::{Labelling, LabellingError};
+use s2m_core::labels::{Labels, LabelsError};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use crate::manifest::{ClassForm, FORMAT, ItemEntry, Manifest};
+use crate::onnx::{
+    self, Adapter, AdapterError, Axes, ModelProto, Port, PortElement, describe, external_paths,
+};
+
+/// Name of the manifest inside a bundle.
+pub const MANIFEST: &str = "model.toml";
+
+/// Largest manifest that is read.
+const MAX_MANIFEST: u64 = 1 << 20;
+
+/// Largest ONNX file that is read: protocol buffers end at 2 GiB.
+const MAX_NETWORK: u64 = 1 << 31;
+
+/// Most numbers in one item or latent; beyond it a shape is a mistake or an attack.
+const MAX_NUMBERS: usize = 1 << 27;
+
+/// Why a folder is not a usable bundle.
+#[derive(Debug, Error)]
+pub enum BundleError {
+    /// A file cannot be read.
+    #[error("could not read `{}`: {source}", .path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("could not write `{}`: {source}", .path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is beyond the limit.
+    #[error("`{}` is larger than {limit} bytes", .path.display())]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+        /// The limit.
+        limit: u64,
+    },
+    /// The manifest is not what it should be.
+    #[error("{MANIFEST}: {0}")]
+    Manifest(String),
+    /// The format is from another time.
+    #[error("{MANIFEST}: format {found} is not known; this program reads format {FORMAT}")]
+    Format {
+        /// The number found.
+        found: u32,
+    },
+    /// The label names do not work.
+    #[error("{MANIFEST}: {0}")]
+    Labels(#[from] LabelsError),
+    /// The labelling does not work.
+    #[error("{MANIFEST}: {0}")]
+    Labelling(#[from] LabellingError),
+    /// The formats of generator output and classifier input do not meet.
+    #[error("{MANIFEST}: {0}")]
+    Adapter(#[from] AdapterError),
+    /// A file name leads out of the bundle.
+    #[error("{what} `{path}` leads outside the bundle")]
+    Outside {
+        /// What the path is for.
+        what: &'static str,
+        /// The path as written.
+        path: String,
+    },
+    /// A file has changed since the manifest was written.
+    #[error(
+        "the SHA-256 of `{file}` is {found}, but {MANIFEST} says {wanted}\nhint: the file was changed or damaged; copy the bundle again, or refit it"
+    )]
+    Hash {
+        /// Which file.
+        file: String,
+        /// What the manifest says.
+        wanted: String,
+        /// What the file has.
+        found: String,
+    },
+    /// Not an ONNX file.
+    #[error("`{file}` is not an ONNX file, or is cut short: {reason}")]
+    NotOnnx {
+        /// Which file.
+        file: String,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// A graph lacks something the manifest names.
+    #[error("`{file}` has no {kind} `{name}`; it has {}", list(.found))]
+    NoPort {
+        /// Which file.
+        file: String,
+        /// Input or output.
+        kind: &'static str,
+        /// The name wanted.
+        name: String,
+        /// The names there are.
+        found: Vec<String>,
+    },
+    /// A graph wants an input that the manifest does not name.
+    #[error("`{file}` has an input `{name}` that {MANIFEST} does not mention")]
+    ExtraInput {
+        /// Which file.
+        file: String,
+        /// The input.
+        name: String,
+    },
+    /// An input or output has another shape or type than the manifest says.
+    #[error("`{file}`: {kind} `{name}` is {found}, but {MANIFEST} says {wanted}")]
+    Port {
+        /// Which file.
+        file: String,
+        /// Input or output.
+        kind: &'static str,
+        /// Which one.
+        name: String,
+        /// What the manifest says.
+        wanted: String,
+        /// What the graph says.
+        found: String,
+    },
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        _ => names
+            .iter()
+            .map(|n| format!("`{n}`"))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+/// SHA-256 as lower-case hexadecimal text.
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+        text
+    })
+}
+
+/// One network of a bundle.
+#[derive(Debug, Clone)]
+pub struct Network {
+    /// File name inside the bundle.
+    pub file: String,
+    /// The bytes of the file.
+    pub bytes: Vec<u8>,
+    /// The same, decoded.
+    pub model: ModelProto,
+    /// Where the file lies, if external data has to be read beside it.
+    pub path: Option<PathBuf>,
+}
+
+/// A bundle that was read and checked.
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    manifest: Manifest,
+    labels: Labels,
+    labelling: Labelling,
+    adapter: Adapter,
+    generator_axes: Axes,
+    generator: Network,
+    classifier: Network,
+    hash: String,
+    scoring_hash: String,
+}
+
+impl Bundle {
+    /// Reads the bundle in a folder.
+    pub fn open(folder: &Path) -> Result<Self, BundleError> {
+        let manifest = read(&folder.join(MANIFEST), MAX_MANIFEST)?;
+        Self::build(&manifest, &Source::Folder(folder))
+    }
+
+    /// Reads a bundle that is held in memory, as pairs of file name and bytes.
+    pub fn from_files(files: &[(&str, &[u8])]) -> Result<Self, BundleError> {
+        let source = Source::Memory(files);
+        let manifest = source.read(MANIFEST, "manifest")?.0;
+        Self::build(&manifest, &source)
+    }
+
+    fn build(manifest_bytes: &[u8], source: &Source<'_>) -> Result<Self, BundleError> {
+        let manifest = parse(manifest_bytes)?;
+        let labels = Labels::new(manifest.labels.iter().cloned())?;
+        let labelling = manifest.labelling.labelling(labels.len())?;
+        check_manifest(&manifest, &labels)?;
+        let (generator, classifier) = (&manifest.generator, &manifest.classifier);
+        let generator = network(source, &generator.file, &generator.sha256)?;
+        let classifier = network(source, &classifier.file, &classifier.sha256)?;
+        let generator_axes = check_generator(&manifest, &generator)?;
+        let classifier_axes = check_classifier(&manifest, &labels, &classifier)?;
+        let adapter = Adapter::new(
+            manifest.generator.output.format(),
+            manifest.classifier.input.format(),
+        )?
+        .with_axes(generator_axes, classifier_axes);
+        let scoring = ScoringIdentity {
+            labels: &manifest.labels,
+            generator: &manifest.generator,
+            classifier: &manifest.classifier,
+        };
+        let scoring =
+            toml::to_string(&scoring).map_err(|e| BundleError::Manifest(e.to_string()))?;
+        let mut whole = Sha256::new();
+        whole.update(manifest_bytes);
+        for part in [&generator, &classifier] {
+            whole.update(Sha256::digest(&part.bytes));
+        }
+        Ok(Self {
+            labels,
+            labelling,
+            adapter,
+            generator_axes,
+            hash: hexadecimal(&whole.finalize()),
+            scoring_hash: sha256(scoring.as_bytes()),
+            generator,
+            classifier,
+            manifest,
+        })
+    }
+
+    /// The manifest as read.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The labels.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// How the labels came about.
+    pub fn labelling(&self) -> &Labelling {
+        &self.labelling
+    }
+
+    /// What happens between the two networks.
+    pub fn adapter(&self) -> &Adapter {
+        &self.adapter
+    }
+
+    /// How the generator's output tensor is shaped.
+    pub fn generator_axes(&self) -> Axes {
+        self.generator_axes
+    }
+
+    /// The generator.
+    pub fn generator(&self) -> &Network {
+        &self.generator
+    }
+
+    /// The classifier.
+    pub fn classifier(&self) -> &Network {
+        &self.classifier
+    }
+
+    /// SHA-256 over the manifest and both networks.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// SHA-256 over everything that decides a proposal's logits: labels, files, inputs and outputs.
+    ///
+    /// A new calibration does not change it, so a bank outlives one.
+    pub fn scoring_hash(&self) -> &str {
+        &self.scoring_hash
+    }
+
+    /// Number of classes of a conditional generator.
+    pub fn classes(&self) -> Option<usize> {
+        self.manifest
+            .generator
+            .class
+            .as_ref()
+            .map(|class| class.prior.len())
+    }
+}
+
+/// What decides a proposal's logits.
+#[derive(serde::Serialize)]
+struct ScoringIdentity<'a> {
+    labels: &'a [String],
+    generator: &'a crate::manifest::GeneratorEntry,
+    classifier: &'a crate::manifest::ClassifierEntry,
+}
+
+/// The files of a bundle, with the networks' hashes filled in: name and bytes of each.
+pub fn files(
+    manifest: &Manifest,
+    generator: Vec<u8>,
+    classifier: Vec<u8>,
+) -> Result<[(String, Vec<u8>); 3], BundleError> {
+    let mut manifest = manifest.clone();
+    manifest.generator.sha256 = sha256(&generator);
+    manifest.classifier.sha256 = sha256(&classifier);
+    let text = toml::to_string(&manifest).map_err(|e| BundleError::Manifest(e.to_string()))?;
+    Ok([
+        (MANIFEST.to_owned(), text.into_bytes()),
+        (manifest.generator.file, generator),
+        (manifest.classifier.file, classifier),
+    ])
+}
+
+/// Writes the files of a bundle; the folder appears whole or not at all.
+pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), BundleError> {
+    let name = folder
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let staging = folder.with_file_name(format!(".{name}.partial"));
+    let fail = |path: PathBuf| move |source| BundleError::Write { path, source };
+    let _ = fs::remove_dir_all(&staging);
+    fs::create_dir_all(&staging).map_err(fail(staging.clone()))?;
+    for (file, bytes) in files {
+        let path = staging.join(file);
+        fs::write(&path, bytes).map_err(fail(path))?;
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(fail(folder.to_owned()))?;
+    }
+    fs::rename(&staging, folder).map_err(fail(folder.to_owned()))
+}
+
+/// Where a bundle's files come from.
+enum Source<'a> {
+    Folder(&'a Path),
+    Memory(&'a [(&'a str, &'a [u8])]),
+}
+
+impl Source<'_> {
+    /// The bytes of one file, and its path where it has one.
+    fn read(
+        &self,
+        file: &str,
+        what: &'static str,
+    ) -> Result<(Vec<u8>, Option<PathBuf>), BundleError> {
+        match self {
+            Self::Folder(folder) => {
+                let path = inside(folder, file, what)?;
+                Ok((read(&path, MAX_NETWORK)?, Some(path)))
+            }
+            Self::Memory(files) => {
+                let found = files.iter().find(|(name, _)| *name == file);
+                let missing = || BundleError::Read {
+                    path: file.into(),
+                    source: io::ErrorKind::NotFound.into(),
+                };
+                Ok((found.ok_or_else(missing)?.1.to_vec(), None))
+            }
+        }
+    }
+}
+
+/// The path of a file in a folder, refused where it leads elsewhere, by `..` or by a link.
+fn inside(folder: &Path, file: &str, what: &'static str) -> Result<PathBuf, BundleError> {
+    let outside = || BundleError::Outside {
+        what,
+        path: file.to_owned(),
+    };
+    let plain = !file.is_empty()
+        && Path::new(file)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+    if !plain {
+        return Err(outside());
+    }
+    let path = folder.join(file);
+    let resolve = |path: &Path| {
+        path.canonicalize().map_err(|source| BundleError::Read {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let (folder, resolved) = (resolve(folder)?, resolve(&path)?);
+    if resolved.starts_with(&folder) {
+        Ok(resolved)
+    } else {
+        Err(outside())
+    }
+}
+
+/// Reads a whole file, up to a limit.
+fn read(path: &Path, limit: u64) -> Result<Vec<u8>, BundleError> {
+    let fail = |source| BundleError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = fs::File::open(path).map_err(fail)?;
+    if file.metadata().map_err(fail)?.is_dir() {
+        return Err(fail(io::ErrorKind::IsADirectory.into()));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > limit {
+        return Err(BundleError::TooLarge {
+            path: path.to_owned(),
+            limit,
+        });
+    }
+    Ok(bytes)
+}
+
+fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| BundleError::Manifest(format!("not UTF-8 text: {e}")))?;
+    // The format number first: a bundle from another time should say so, not "unknown key".
+    #[derive(serde::Deserialize)]
+    struct Version {
+        format: u32,
+    }
+    if let Ok(Version { format: found }) = toml::from_str(text)
+        && found != FORMAT
+    {
+        return Err(BundleError::Format { found });
+    }
+    toml::from_str(text).map_err(|e| BundleError::Manifest(one_line(&e, text)))
+}
+
+/// A TOML error in one line: what and where.
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let line = error
+        .span()
+        .map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    let message = error.message().replace('\n', ", ");
+    line.map_or(message.clone(), |line| format!("line {line}: {message}"))
+}
+
+fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleError> {
+    let fault = |text: String| Err(BundleError::Manifest(text));
+    if let Some(name) = manifest
+        .describe
+        .keys()
+        .find(|name| labels.find(name).is_none())
+    {
+        return fault(format!("describe names `{name}`, which is not a label"));
+    }
+    let generator = &manifest.generator;
+    if generator.latents.is_empty() {
+        return fault("generator.latents is empty: a generator needs noise".to_owned());
+    }
+    if generator.latents.len() > usize::from(u16::MAX) {
+        return fault("generator.latents has too many entries".to_owned());
+    }
+    let shapes = generator
+        .latents
+        .iter()
+        .map(|latent| ("generator.latents", &latent.shape));
+    let items = [
+        ("generator.output.shape", &generator.output.shape),
+        ("classifier.input.shape", &manifest.classifier.input.shape),
+    ];
+    for (what, shape) in shapes.chain(items) {
+        let numbers = shape
+            .iter()
+            .try_fold(1usize, |all, &side| all.checked_mul(side));
+        if !numbers.is_some_and(|n| (1..=MAX_NUMBERS).contains(&n)) {
+            return fault(format!("{what}: shape {shape:?} is not usable"));
+        }
+    }
+    check_item("generator.output", &generator.output)?;
+    check_item("classifier.input", &manifest.classifier.input)?;
+    if let (true, None) = (generator.output.is_picture(), generator.output.bits) {
+        return fault("generator.output needs `bits` for pictures, as in bits = 8".to_owned());
+    }
+    if let Some(class) = &generator.class {
+        if class.prior.len() != labels.len() {
+            let (found, wanted) = (class.prior.len(), labels.len());
+            return fault(format!(
+                "generator.class.prior has {found} entries for {wanted} labels"
+            ));
+        }
+        if class.prior.iter().any(|p| !(p.is_finite() && *p > 0.0)) {
+            return fault("generator.class.prior must hold positive numbers".to_owned());
+        }
+        if manifest.classifier.outputs.fake_class.is_none() {
+            return fault("a conditional generator needs classifier.outputs.fake_class".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn check_item(what: &str, item: &ItemEntry) -> Result<(), BundleError> {
+    let fault = |text: String| Err(BundleError::Manifest(format!("{what}: {text}")));
+    if item.is_picture() && item.shape.len() != 3 {
+        return fault(format!(
+            "a picture has three sides, shape has {}",
+            item.shape.len()
+        ));
+    }
+    if let Some([_, _, channels]) = item.picture_size()
+        && !(1..=4).contains(&channels)
+    {
+        return fault(format!(
+            "pictures have 1 to 4 channels, shape says {channels}"
+        ));
+    }
+    match item.bits {
+        Some(_) if !item.is_picture() => fault("points have no `bits`".to_owned()),
+        Some(bits) if ![1, 2, 4, 8, 16].contains(&bits) => fault(format!(
+            "bits = {bits}; a picture file holds 1, 2, 4, 8 or 16"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, BundleError> {
+    let (bytes, path) = source.read(file, "file")?;
+    let found = sha256(&bytes);
+    if !found.eq_ignore_ascii_case(wanted) {
+        return Err(BundleError::Hash {
+            file: file.into(),
+            wanted: wanted.into(),
+            found,
+        });
+    }
+    let broken = |reason: String| BundleError::NotOnnx {
+        file: file.into(),
+        reason,
+    };
+    let model = ModelProto::decode(bytes.as_slice()).map_err(|e| broken(e.to_string()))?;
+    if model.graph.is_none() {
+        return Err(broken("it holds no graph".to_owned()));
+    }
+    let external = external_paths(&model);
+    for location in &external {
+        match source {
+            Source::Folder(folder) => {
+                inside(folder, location, "external data")?;
+            }
+            Source::Memory(_) => {
+                return Err(BundleError::Outside {
+                    what: "external data",
+                    path: location.clone(),
+                });
+            }
+        }
+    }
+    let path = path.filter(|_| !external.is_empty());
+    Ok(Network {
+        file: file.into(),
+        bytes,
+        model,
+        path,
+    })
+}
+
+fn find<'a>(
+    network: &Network,
+    ports: &'a [Port],
+    kind: &'static str,
+    name: &str,
+) -> Result<&'a Port, BundleError> {
+    ports
+        .iter()
+        .find(|port| port.name == name)
+        .ok_or_else(|| BundleError::NoPort {
+            file: network.file.clone(),
+            kind,
+            name: name.to_owned(),
+            found: ports.iter().map(|port| port.name.clone()).collect(),
+        })
+}
+
+/// Holds a port against the element type and per-item shape that the manifest gives.
+fn check_port(
+    network: &Network,
+    kind: &'static str,
+    port: &Port,
+    element: PortElement,
+    shapes: &[&[usize]],
+) -> Result<(), BundleError> {
+    let fits = |shape: &[usize]| match &port.dims {
+        None => true,
+        Some(dims) => {
+            dims.len() == shape.len() + 1
+                && dims[1..]
+                    .iter()
+                    .zip(shape)
+                    .all(|(dim, &side)| dim.is_none_or(|d| d == side as i64))
+        }
+    };
+    if port.element == element && shapes.iter().any(|shape| fits(shape)) {
+        return Ok(());
+    }
+    let side = |dim: &Option<i64>| dim.map_or("n".to_owned(), |d| d.to_string());
+    let found = port
+        .dims
+        .as_ref()
+        .map_or("of unknown shape".to_owned(), |dims| {
+            format!("[{}]", dims.iter().map(side).collect::<Vec<_>>().join(", "))
+        });
+    let wanted = shapes.first().map_or(String::new(), |shape| {
+        shape
+            .iter()
+            .fold("[n".to_owned(), |text, s| format!("{text}, {s}"))
+            + "]"
+    });
+    Err(BundleError::Port {
+        file: network.file.clone(),
+        kind,
+        name: port.name.clone(),
+        wanted: format!("{element} {wanted}"),
+        found: format!("{} {found}", port.element),
+    })
+}
+
+fn check_generator(manifest: &Manifest, network: &Network) -> Result<Axes, BundleError> {
+    let ports = describe(&network.model);
+    let entry = &manifest.generator;
+    for latent in &entry.latents {
+        let port = find(network, &ports.inputs, "input", &latent.input)?;
+        check_port(network, "input", port, PortElement::F32, &[&latent.shape])?;
+    }
+    if let Some(class) = &entry.class {
+        let port = find(network, &ports.inputs, "input", &class.input)?;
+        match class.form {
+            ClassForm::Index => check_port(network, "input", port, PortElement::I64, &[&[]])?,
+            ClassForm::OneHot => {
+                check_port(
+                    network,
+                    "input",
+                    port,
+                    PortElement::F32,
+                    &[&[class.prior.len()]],
+                )?;
+            }
+        }
+    }
+    let named = |name: &str| {
+        entry.latents.iter().any(|latent| latent.input == name)
+            || entry
+                .class
+                .as_ref()
+                .is_some_and(|class| class.input == name)
+    };
+    if let Some(extra) = ports.inputs.iter().find(|port| !named(&port.name)) {
+        return Err(BundleError::ExtraInput {
+            file: network.file.clone(),
+            name: extra.name.clone(),
+        });
+    }
+    let port = find(network, &ports.outputs, "output", &entry.output.name)?;
+    item_axes(network, "output", port, &entry.output)
+}
+
+fn check_classifier(
+    manifest: &Manifest,
+    labels: &Labels,
+    network: &Network,
+) -> Result<Axes, BundleError> {
+    let ports = describe(&network.model);
+    let entry = &manifest.classifier;
+    let port = find(network, &ports.inputs, "input", &entry.input.name)?;
+    let axes = item_axes(network, "input", port, &entry.input)?;
+    if let Some(extra) = ports
+        .inputs
+        .iter()
+        .find(|port| port.name != entry.input.name)
+    {
+        return Err(BundleError::ExtraInput {
+            file: network.file.clone(),
+            name: extra.name.clone(),
+        });
+    }
+    let classes = [labels.len()];
+    let class = find(network, &ports.outputs, "output", &entry.outputs.class)?;
+    check_port(network, "output", class, PortElement::F32, &[&classes])?;
+    let real = find(network, &ports.outputs, "output", &entry.outputs.real)?;
+    check_port(network, "output", real, PortElement::F32, &[&[1], &[]])?;
+    if let Some(name) = &entry.outputs.fake_class {
+        let fake = find(network, &ports.outputs, "output", name)?;
+        check_port(network, "output", fake, PortElement::F32, &[&classes])?;
+    }
+    Ok(axes)
+}
+
+/// Whether a network's item tensor has the item's own axes or is flat.
+fn item_axes(
+    network: &Network,
+    kind: &'static str,
+    port: &Port,
+    item: &ItemEntry,
+) -> Result<Axes, BundleError> {
+    let numbers = item.shape.iter().product();
+    check_port(
+        network,
+        kind,
+        port,
+        PortElement::F32,
+        &[&item.shape, &[numbers]],
+    )?;
+    let rank = port.rank().unwrap_or(item.shape.len() + 1);
+    Ok(Axes::of_rank(rank, &item.format()).unwrap_or(onnx::Axes::Item))
+}

@@ -1,0 +1,184 @@
+//! `s2m classes`: what the generator reaches, joint class by joint class.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use s2m_core::diagnostics::summarise;
+use s2m_core::labels::{LabelSet, Quoted};
+use s2m_core::query::Query;
+use s2m_core::samplers::{MIN_SUPPORTED, reject};
+use serde::Serialize;
+
+use crate::cover;
+use crate::draw::weigh_first;
+use crate::error::Error;
+use crate::models;
+use crate::pool::Pool;
+use crate::progress::Progress;
+use crate::sample::MAX_JOINT_LABELS;
+use crate::session::{Machine, Session};
+use crate::settings::{DEFAULT_TV, SampleSettings};
+
+/// Proposals looked at where there is no bank and nothing else is said.
+pub const DEFAULT_PROPOSALS: usize = 1 << 16;
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Folder or name of the model.
+    pub model: &'a Path,
+    /// Bank to look into.
+    pub bank: Option<&'a Path>,
+    /// Proposals to look at; none for all of the bank, or [`DEFAULT_PROPOSALS`].
+    pub proposals: Option<usize>,
+    /// Classes shown; none for all.
+    pub top: Option<usize>,
+    /// Seed and calibration.
+    pub settings: SampleSettings,
+    /// What to score with.
+    pub machine: Machine<'a>,
+}
+
+/// One joint class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JointClass {
+    /// Its query.
+    pub query: String,
+    /// Estimated share among all items with a label.
+    pub share: f64,
+    /// Share of the proposals inside its support.
+    pub support_share: f64,
+    /// Effective sample size of its weights, in proposals.
+    pub effective: f64,
+    /// Proposals per sample with `reject` at the default distance; none where unreachable.
+    pub calls_per_sample: Option<f64>,
+    /// Whether enough supported proposals were seen.
+    pub reachable: bool,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Found {
+    /// Proposals looked at.
+    pub proposals: usize,
+    /// Joint classes that there are.
+    pub joint_classes: u64,
+    /// Those shown.
+    pub classes: Vec<JointClass>,
+}
+
+/// Looks at every joint class, or at the largest ones.
+pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, Error> {
+    let bundle = models::open(request.model)?;
+    let session = Session::open(&bundle, &request.machine, &request.settings, request.bank)?;
+    let rows = session.bank_rows() as usize;
+    let proposals = request
+        .proposals
+        .unwrap_or(if rows > 0 { rows } else { DEFAULT_PROPOSALS });
+    let mut pool = session.unsaved_pool()?;
+    progress.begin("scoring proposals", Some(proposals as u64));
+    pool.ensure(proposals, progress)?;
+    progress.end();
+    let labels = bundle.labels();
+    let sets: Vec<LabelSet> = if labels.len() <= MAX_JOINT_LABELS {
+        (1..=labels.all().bits()).map(LabelSet::from_bits).collect()
+    } else {
+        let top = request.top.ok_or_else(|| {
+            Error::Setting(format!(
+                "{} labels have too many joint classes to list\nhint: show the largest with --top 50",
+                labels.len()
+            ))
+        })?;
+        largest(&session, &pool, proposals, top)?
+    };
+    let mut classes = Vec::new();
+    let mut masses = Vec::new();
+    for query in sets.into_iter().filter_map(|set| Query::joint(set, labels)) {
+        let (class, mass) = look(&session, &mut pool, &query, proposals, progress)?;
+        classes.push(class);
+        masses.push(mass);
+    }
+    let total = mass_of_all(&masses);
+    for (class, mass) in classes.iter_mut().zip(&masses) {
+        class.share = (mass - total).exp();
+    }
+    if let Some(top) = request.top {
+        classes.sort_by(|a, b| b.share.total_cmp(&a.share));
+        classes.truncate(top);
+    }
+    let joint_classes = labels.all().bits();
+    Ok(Found {
+        proposals,
+        joint_classes,
+        classes,
+    })
+}
+
+fn mass_of_all(log_masses: &[f64]) -> f64 {
+    s2m_core::log_sum_exp(log_masses.iter().copied())
+}
+
+/// One joint class, and the log of its mean weight.
+fn look(
+    session: &Session<'_>,
+    pool: &mut Pool<'_>,
+    query: &Query,
+    proposals: usize,
+    progress: &dyn Progress,
+) -> Result<(JointClass, f64), Error> {
+    let target = session.plan_shared(query, pool, progress)?;
+    let positions = (0..=proposals)
+        .rev()
+        .find(|&p| target.sequence.needed(p) <= proposals)
+        .unwrap_or(0);
+    let log_weights = weigh_first(pool, &target, positions)?;
+    let summary = summarise(&log_weights);
+    let supported = log_weights.iter().filter(|w| w.is_finite()).count();
+    let reachable = supported >= MIN_SUPPORTED;
+    let mean = s2m_core::log_sum_exp(log_weights.iter().copied()) - (positions.max(1) as f64).ln();
+    let class = JointClass {
+        query: query.text().to_owned(),
+        share: 0.0,
+        support_share: summary.support_share,
+        effective: summary.weight_ess * positions as f64,
+        calls_per_sample: reachable
+            .then(|| reject::calls_per_sample(&log_weights, DEFAULT_TV))
+            .flatten(),
+        reachable,
+    };
+    Ok((class, mean))
+}
+
+/// The label sets that hold most of the weight.
+fn largest(
+    session: &Session<'_>,
+    pool: &Pool<'_>,
+    proposals: usize,
+    top: usize,
+) -> Result<Vec<LabelSet>, Error> {
+    let labels = session.bundle.labels();
+    let any: Vec<String> = labels
+        .names()
+        .map(|name| Quoted(name).to_string())
+        .collect();
+    let query = Query::parse(&any.join(" | "), labels)?;
+    let mut weighting = crate::weigh::weighting(session.bundle, &query, session.settings)?;
+    if let Some(classes) = session.bundle.classes() {
+        weighting = session.with_classes(weighting, &cover::equal_shares(labels.all(), classes))?;
+    }
+    let mut masses: HashMap<LabelSet, f64> = HashMap::new();
+    for number in 0..proposals {
+        let explained = weighting.explain(pool.logits().evidence(number));
+        let explained = explained.map_err(|source| Error::Logit {
+            proposal: number as u64,
+            source,
+        })?;
+        for (set, _, log_density) in explained.sets.into_iter().filter(|s| s.2.is_finite()) {
+            let mass = (log_density + explained.log_odds - explained.log_conditional).exp();
+            *masses.entry(set).or_default() += mass;
+        }
+    }
+    let mut ranked: Vec<(LabelSet, f64)> = masses.into_iter().collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    Ok(ranked.into_iter().take(top).map(|(set, _)| set).collect())
+}

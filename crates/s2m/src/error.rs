@@ -1,0 +1,99 @@
+//! What can keep a request from being answered.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use s2m_core::query::QueryError;
+use s2m_core::weight::{LogitError, WeightingError};
+use s2m_model::bank::BankError;
+use s2m_model::bundle::BundleError;
+use s2m_model::journal::JournalError;
+use s2m_model::networks::NetworkError;
+use s2m_model::runtime::RuntimeError;
+use thiserror::Error;
+
+use crate::picture::PictureError;
+
+/// Why a request could not run.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// No folder and no embedded bundle of that name.
+    #[error("no model `{}`: there is no such folder, and the embedded models are {embedded}", .model.display())]
+    NoSuchModel {
+        /// What was asked for.
+        model: PathBuf,
+        /// What there is.
+        embedded: String,
+    },
+    /// The bundle is not usable.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The query is not usable.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The settings do not fit the query.
+    #[error(transparent)]
+    Weighting(#[from] WeightingError),
+    /// ONNX Runtime is not usable.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// A network failed.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// A classifier said something that is not a number.
+    #[error(
+        "proposal {proposal}: {source}\nhint: the networks overflow for this latent; check their export, or the input range in model.toml"
+    )]
+    Logit {
+        /// Which proposal.
+        proposal: u64,
+        /// What it said.
+        source: LogitError,
+    },
+    /// The bank is not usable.
+    #[error(transparent)]
+    Bank(#[from] BankError),
+    /// Progress of an interrupted run cannot be kept.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A picture cannot be made.
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    /// A setting is out of its range or makes no sense here.
+    #[error("{0}")]
+    Setting(String),
+    /// The output folder holds something else.
+    #[error("`{}` already holds {what}\nhint: choose another folder, or pass --force to replace it", .path.display())]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+        /// What it holds.
+        what: &'static str,
+    },
+    /// A file or folder cannot be written.
+    #[error("could not write `{}`: {source}", .path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("could not read `{}`: {reason}", .path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Names the path in an error of writing.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}

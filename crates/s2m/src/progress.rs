@@ -1,0 +1,17 @@
+//! How long work tells whoever waits for it.
+
+/// Receives news of long work; the program draws bars with it, a library caller may ignore it.
+pub trait Progress: Sync {
+    /// A piece of work begins; `total` is how much there is, where that is known.
+    fn begin(&self, _what: &str, _total: Option<u64>) {}
+    /// So much of it is done.
+    fn at(&self, _done: u64) {}
+    /// It is over.
+    fn end(&self) {}
+}
+
+/// Says nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {}

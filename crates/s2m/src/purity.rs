@@ -1,0 +1,104 @@
+//! A floor on the posterior of the query, chosen so that the predicted purity is what was asked for.
+//!
+//! Items with `P(Q|x)` below the floor get no weight, and the purity that is predicted is the mean
+//! posterior of what is left, in proportion to the weights. The floor is the lowest one that
+//! reaches the wish on a pilot.
+
+use s2m_core::samplers::{FIRST_PILOT, PILOT_BUDGET};
+
+use crate::draw::{Target, levels, weigh_first};
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::progress::Progress;
+
+/// Supported proposals on which the floor is chosen, where the budget allows.
+const ENOUGH: usize = 1000;
+
+/// The target with a floor for the wanted purity.
+pub(crate) fn with_purity(
+    pool: &mut Pool<'_>,
+    target: Target,
+    purity: f64,
+    progress: &dyn Progress,
+) -> Result<Target, Error> {
+    if !(purity > 0.0 && purity < 1.0) {
+        return Err(Error::Setting(format!(
+            "--purity is {purity}; it must lie strictly between 0 and 1"
+        )));
+    }
+    let mut pilot = FIRST_PILOT;
+    let log_weights = loop {
+        pool.ensure(target.sequence.needed(pilot), progress)?;
+        let log_weights = weigh_first(pool, &target, pilot)?;
+        let supported = log_weights.iter().filter(|w| w.is_finite()).count();
+        if supported >= ENOUGH || pilot >= PILOT_BUDGET {
+            break log_weights;
+        }
+        pilot *= 2;
+    };
+    let largest = log_weights
+        .iter()
+        .copied()
+        .fold(f64::NEG_INFINITY, f64::max);
+    let mut items = Vec::new();
+    for (position, log_weight) in log_weights
+        .iter()
+        .enumerate()
+        .filter(|(_, w)| w.is_finite())
+    {
+        let levels = levels(pool, &target, target.sequence.number(position))?;
+        let posterior = levels.log_posterior(target.weighting.query()).exp();
+        items.push((posterior, (log_weight - largest).exp()));
+    }
+    let floor = floor_for(&mut items, purity).ok_or_else(|| {
+        let best = items.iter().map(|item| item.0).fold(0.0, f64::max);
+        Error::Setting(format!(
+            "--purity {purity} is out of reach: the largest posterior among {} supported proposals is {best:.3}",
+            items.len()
+        ))
+    })?;
+    let weighting = target.weighting.with_floor(floor);
+    Ok(Target {
+        weighting,
+        ..target
+    })
+}
+
+/// The lowest floor for which the weighted mean posterior of what is left reaches `purity`.
+///
+/// `items` are pairs of posterior and weight.
+fn floor_for(items: &mut [(f64, f64)], purity: f64) -> Option<f64> {
+    items.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut weight, mut mass, mut lowest) = (0.0, 0.0, None);
+    for (at, (posterior, w)) in items.iter().enumerate() {
+        weight += w;
+        mass += w * posterior;
+        let last_of_equals = items.get(at + 1).is_none_or(|next| next.0 < *posterior);
+        if last_of_equals && mass >= purity * weight {
+            lowest = Some(posterior.min(1.0 - 1e-9));
+        }
+    }
+    // Everything fits: no floor is needed at all.
+    if mass >= purity * weight && weight > 0.0 {
+        Some(0.0)
+    } else {
+        lowest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_is_the_lowest_that_reaches_the_purity() {
+        let items = [(0.9, 1.0), (0.5, 1.0), (0.7, 2.0), (0.1, 4.0)];
+        let floor = |purity| floor_for(&mut items.clone(), purity);
+        // Weighted means from the top: 0.9, 0.7667, 0.7, 0.4.
+        assert_eq!(floor(0.85), Some(0.9));
+        assert_eq!(floor(0.75), Some(0.7));
+        assert_eq!(floor(0.65), Some(0.5));
+        assert_eq!(floor(0.35), Some(0.0));
+        assert_eq!(floor(0.95), None);
+    }
+}

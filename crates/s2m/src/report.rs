@@ -1,0 +1,180 @@
+//! What is said about a draw; `report.json` holds exactly this.
+
+use std::collections::BTreeMap;
+
+use s2m_core::diagnostics::{WeightSummary, duplicates, summarise};
+use s2m_core::samplers::{Draw, Info};
+use serde::Serialize;
+
+use crate::settings::SampleSettings;
+
+/// Everything about one draw that can be traced later.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Name of the model.
+    pub model: String,
+    /// SHA-256 of the bundle.
+    pub bundle_hash: String,
+    /// The query as typed.
+    pub query: String,
+    /// The sampler's name.
+    pub sampler: String,
+    /// Seed of the proposals.
+    pub seed: u64,
+    /// Where the networks ran.
+    pub device: String,
+    /// Whether results can be repeated bit by bit; false for `--fast`.
+    pub reproducible: bool,
+    /// All settings, resolved.
+    pub settings: SampleSettings,
+    /// The calibration that was in force.
+    pub calibration: AppliedCalibration,
+    /// Classes asked of a conditional generator.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+    /// Software versions.
+    pub versions: BTreeMap<String, String>,
+    /// Samples written.
+    pub samples: usize,
+    /// Proposals scored: pilot, search and sampling.
+    pub generator_calls: usize,
+    /// Of these, proposals that a bank had scored before.
+    pub from_bank: usize,
+    /// Proposals generated again for output.
+    pub render_calls: usize,
+    /// `generator_calls / samples`.
+    pub calls_per_sample: f64,
+    /// Estimated total variation distance from the target; null where not known.
+    pub tv_estimate: Option<f64>,
+    /// The estimate plus 2.33 standard errors; null where that would not be honest.
+    pub tv_bound: Option<f64>,
+    /// Accepted proposals or steps as a share of all.
+    pub acceptance: f64,
+    /// Effective sample size of the weights as a share of the proposals.
+    pub weight_ess: f64,
+    /// Largest over mean weight: a lower estimate of M.
+    pub m_at_least: f64,
+    /// Share of all weight held by the largest.
+    pub largest_weight_share: f64,
+    /// Pareto tail index of the weights; null for too few weights or no tail at all.
+    pub tail_index: Option<f64>,
+    /// Share of proposals inside the query's support.
+    pub support_share: f64,
+    /// Mean posterior of the query over the samples.
+    pub predicted_purity: f64,
+    /// Samples that repeat another.
+    pub duplicates: usize,
+    /// What only the sampler can tell.
+    pub details: Details,
+    /// Things to know.
+    pub warnings: Vec<String>,
+    /// Wall-clock seconds of the run that finished.
+    pub seconds: f64,
+}
+
+/// The calibration that was in force for the query.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AppliedCalibration {
+    /// Temperature of the class output.
+    pub class_temperature: f64,
+    /// Temperature of the fake-class output.
+    pub fake_class_temperature: f64,
+    /// Temperature of the real output.
+    pub real_temperature: f64,
+    /// Clip of the odds; null for none.
+    pub odds_clip: Option<f64>,
+    /// Exclusion margin.
+    pub margin: f64,
+    /// Least posterior of the query.
+    pub floor: f64,
+}
+
+/// What only one sampler can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "sampler", rename_all = "kebab-case")]
+pub enum Details {
+    /// Of `reject`.
+    Reject {
+        /// Log of the cap.
+        log_cap: f64,
+        /// Proposals before the cap was fixed.
+        pilot: usize,
+        /// Proposals after it.
+        fresh: usize,
+    },
+    /// Of `mh`.
+    Mh {
+        /// Proposals per chain.
+        steps: usize,
+        /// Chains run.
+        chains: usize,
+        /// Chains that met no supported proposal.
+        dead_chains: usize,
+        /// Split R-hat of the log weight.
+        r_hat: Option<f64>,
+        /// Effective sample size of the log weight.
+        chain_ess: Option<f64>,
+    },
+    /// Of `resample`.
+    Resample {
+        /// Proposals in the pool.
+        pool: usize,
+        /// Effective number among them.
+        effective: f64,
+    },
+}
+
+impl From<&Info> for Details {
+    fn from(info: &Info) -> Self {
+        match info {
+            Info::Reject(info) => Self::Reject {
+                log_cap: info.log_cap,
+                pilot: info.pilot,
+                fresh: info.fresh,
+            },
+            Info::Mh(info) => Self::Mh {
+                steps: info.steps,
+                chains: info.chains,
+                dead_chains: info.dead_chains,
+                r_hat: info.mixing.map(|m| m.r_hat),
+                chain_ess: info.mixing.map(|m| m.effective),
+            },
+            Info::Resample(info) => Self::Resample {
+                pool: info.pool,
+                effective: info.effective,
+            },
+        }
+    }
+}
+
+impl Report {
+    /// Fills in what the draw and its weights say.
+    #[must_use]
+    pub(crate) fn with_draw(mut self, draw: &Draw, log_weights: &[f64]) -> Self {
+        let WeightSummary {
+            support_share,
+            weight_ess,
+            m_at_least,
+            largest_share,
+            tail_index,
+            ..
+        } = summarise(log_weights);
+        self.samples = draw.kept.len();
+        self.render_calls = draw.kept.len();
+        self.generator_calls += log_weights.len();
+        self.calls_per_sample = self.generator_calls as f64 / draw.kept.len() as f64;
+        self.tv_estimate = draw.error.tv_estimate;
+        self.tv_bound = draw.error.tv_bound;
+        self.acceptance = draw.acceptance;
+        self.weight_ess = weight_ess;
+        self.m_at_least = m_at_least;
+        self.largest_weight_share = largest_share;
+        self.tail_index = tail_index.filter(|index| index.is_finite());
+        self.support_share = support_share;
+        self.duplicates = duplicates(&draw.kept);
+        self.details = Details::from(&draw.info);
+        self.warnings
+            .extend(draw.error.warnings.iter().map(ToString::to_string));
+        self
+    }
+}

@@ -1,0 +1,160 @@
+//! `s2m sample`: opens the bundle, scores proposals, runs the sampler, writes samples and a report.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use s2m_core::query::Query;
+use s2m_model::bundle::{Bundle, sha256};
+
+use crate::error::Error;
+use crate::models;
+use crate::output::{Existing, Staging};
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::session::{Job, Machine, Refusal, Session};
+use crate::settings::SampleSettings;
+
+/// File of an interrupted run's logits.
+const JOURNAL: &str = "logits.journal";
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Folder or name of the model.
+    pub model: &'a Path,
+    /// What to draw.
+    pub wanted: Wanted<'a>,
+    /// Samples wanted, of each query.
+    pub samples: NonZeroUsize,
+    /// How to draw.
+    pub settings: SampleSettings,
+    /// What to draw with.
+    pub machine: Machine<'a>,
+    /// Bank to draw from.
+    pub bank: Option<&'a Path>,
+    /// Output folder.
+    pub out: &'a Path,
+    /// What to do where it holds something.
+    pub existing: Existing,
+}
+
+/// What to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// Samples of one query.
+    Query(&'a str),
+    /// Samples of every joint class.
+    AllJoint,
+}
+
+/// How one query ended: samples were written, or the answer is no and nothing was.
+pub type Answer = Result<Report, Refusal>;
+
+/// Draws what was asked for; one answer per query, in their order.
+pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answer>, Error> {
+    request.settings.sampler.check()?;
+    let bundle = models::open(request.model)?;
+    let queries = queries(request.wanted, &bundle)?;
+    for query in &queries {
+        // Settings that do not fit a query are said before any work is done.
+        crate::weigh::weighting(&bundle, query, &request.settings)?;
+    }
+    let session = Session::open(&bundle, &request.machine, &request.settings, request.bank)?;
+    let staging = Staging::open(request.out, &identity(request, &session), request.existing)?;
+    let answers = draw_all(request, &queries, &session, &staging, progress);
+    match answers {
+        Ok(answers) if answers.iter().any(Result::is_ok) => {
+            staging.finish(&[JOURNAL])?;
+            Ok(answers)
+        }
+        other => {
+            staging.discard();
+            other
+        }
+    }
+}
+
+fn queries(wanted: Wanted<'_>, bundle: &Bundle) -> Result<Vec<Query>, Error> {
+    let labels = bundle.labels();
+    match wanted {
+        Wanted::Query(text) => Ok(vec![Query::parse(text, labels)?]),
+        Wanted::AllJoint if labels.len() <= MAX_JOINT_LABELS => {
+            Ok(Query::all_joint(labels).collect())
+        }
+        Wanted::AllJoint => Err(Error::Setting(format!(
+            "{} labels have too many joint classes to draw them all; --all-joint works up to {MAX_JOINT_LABELS}",
+            labels.len()
+        ))),
+    }
+}
+
+/// Most labels for which all joint classes are listed or drawn.
+pub const MAX_JOINT_LABELS: usize = 10;
+
+fn draw_all(
+    request: &Request<'_>,
+    queries: &[Query],
+    session: &Session<'_>,
+    staging: &Staging,
+    progress: &dyn Progress,
+) -> Result<Vec<Answer>, Error> {
+    let journal = staging.path(JOURNAL);
+    if let [query] = queries {
+        let (mut pool, target) = session.plan_one(query, &journal, progress)?;
+        let job = Job {
+            session,
+            pool: &mut pool,
+            target,
+            folder: "",
+            samples: request.samples,
+        };
+        return Ok(vec![job.run(staging, progress)?]);
+    }
+    let mut pool = session.shared_pool(&journal)?;
+    let mut answers = Vec::with_capacity(queries.len());
+    for query in queries {
+        let target = session.plan_shared(query, &mut pool, progress)?;
+        let folder = folder_name(query);
+        let job = Job {
+            session,
+            pool: &mut pool,
+            target,
+            folder: &folder,
+            samples: request.samples,
+        };
+        answers.push(job.run(staging, progress)?);
+    }
+    crate::write::write_joint_summary(staging, queries, &answers)?;
+    Ok(answers)
+}
+
+/// The folder of a joint class: its text without spaces and quotes, with other characters replaced.
+pub(crate) fn folder_name(query: &Query) -> String {
+    let keep = |c: char| c.is_alphanumeric() || "+-_.".contains(c);
+    query
+        .text()
+        .chars()
+        .filter(|c| !c.is_whitespace() && *c != '"')
+        .map(|c| if keep(c) { c } else { '_' })
+        .collect()
+}
+
+/// Everything that decides the result of a request, for recognising an interrupted run of it.
+fn identity(request: &Request<'_>, session: &Session<'_>) -> String {
+    let settings =
+        serde_json::to_string(&request.settings).expect("settings have only plain fields");
+    let parts = [
+        env!("CARGO_PKG_VERSION").to_owned(),
+        session.bundle.hash().to_owned(),
+        format!("{:?}", request.wanted),
+        request.samples.to_string(),
+        session.seed.to_string(),
+        settings,
+        format!(
+            "{:?}, fast {}",
+            request.machine.run.device, request.machine.run.fast
+        ),
+        format!("bank rows {}", session.bank_rows()),
+    ];
+    sha256(parts.join("\n").as_bytes())
+}

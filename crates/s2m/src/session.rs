@@ -1,0 +1,390 @@
+//! One bundle at work: settings resolved, pools of proposals, and the path from a query to samples.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::Instant;
+
+use s2m_core::labels::LabelSet;
+use s2m_core::query::Query;
+use s2m_core::samplers::{Failure, Goal, PILOT_BUDGET};
+use s2m_core::weight::Weighting;
+use s2m_model::bank::Bank;
+use s2m_model::bundle::Bundle;
+use s2m_model::journal::Journal;
+use s2m_model::networks::RunSettings;
+use s2m_model::runtime::Runtime;
+
+use crate::cover;
+use crate::draw::{Sequence, Target, draw, weigh_first};
+use crate::error::Error;
+use crate::output::Staging;
+use crate::pool::{ClassRule, Pool, row_shape};
+use crate::progress::{Progress, Silent};
+use crate::purity;
+use crate::report::{AppliedCalibration, Details, Report};
+use crate::settings::{CALLS_PER_SAMPLE, SampleSettings};
+use crate::weigh;
+use crate::write::SampleWriter;
+
+/// What to draw with: how networks run, and an explicit path of ONNX Runtime.
+#[derive(Debug, Clone, Default)]
+pub struct Machine<'a> {
+    /// How networks run.
+    pub run: RunSettings,
+    /// Explicit path of ONNX Runtime.
+    pub onnxruntime: Option<&'a Path>,
+}
+
+/// Why a query has no samples, and what to try.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("`{query}`: {failure}\nhint: {advice}")]
+pub struct Refusal {
+    /// The query as typed.
+    pub query: String,
+    /// The sampler's answer.
+    pub failure: Failure,
+    /// What to try.
+    pub advice: &'static str,
+}
+
+/// A bundle, its runtime and settings.
+pub struct Session<'a> {
+    /// The bundle.
+    pub bundle: &'a Bundle,
+    /// ONNX Runtime.
+    pub runtime: Runtime,
+    /// How networks run.
+    pub run: RunSettings,
+    /// How to draw.
+    pub settings: &'a SampleSettings,
+    /// Seed of the proposals.
+    pub seed: u64,
+    bank: Option<&'a Path>,
+    bank_rows: u64,
+}
+
+impl<'a> Session<'a> {
+    /// Loads ONNX Runtime, and opens and checks the bank.
+    pub fn open(
+        bundle: &'a Bundle,
+        machine: &Machine<'_>,
+        settings: &'a SampleSettings,
+        bank: Option<&'a Path>,
+    ) -> Result<Self, Error> {
+        let opened = bank
+            .map(|folder| open_bank(folder, bundle, settings.seed))
+            .transpose()?;
+        let (bank_seed, bank_rows) = opened.map_or((0, 0), |bank| (bank.info().seed, bank.len()));
+        Ok(Self {
+            bundle,
+            runtime: Runtime::load(machine.onnxruntime)?,
+            run: machine.run,
+            settings,
+            seed: settings.seed.unwrap_or(bank_seed),
+            bank,
+            bank_rows,
+        })
+    }
+
+    /// Proposals that the bank holds.
+    pub fn bank_rows(&self) -> u64 {
+        self.bank_rows
+    }
+
+    /// A pool and a target for a single query.
+    pub(crate) fn plan_one(
+        &self,
+        query: &Query,
+        journal: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(Pool<'_>, Target), Error> {
+        self.plan(query, Some(journal), progress)
+    }
+
+    fn plan(
+        &self,
+        query: &Query,
+        journal: Option<&Path>,
+        progress: &dyn Progress,
+    ) -> Result<(Pool<'_>, Target), Error> {
+        let classes = self.bundle.classes().filter(|_| self.bank.is_none());
+        let Some(classes) = classes else {
+            let mut pool = self.shared(journal)?;
+            let target = self.plan_shared(query, &mut pool, progress)?;
+            return Ok((pool, target));
+        };
+        // Without a bank every proposal can come from the classes that the query needs.
+        let weighting = weigh::weighting(self.bundle, query, self.settings)?;
+        let mut searched = 0;
+        let used = cover::choose(query, self.settings.classes, |set| {
+            let shares = cover::equal_shares(set, classes);
+            let mut pool = self.pool(ClassRule::Drawn(shares.clone()));
+            pool.ensure(cover::TRIAL, &Silent)?;
+            searched += cover::TRIAL;
+            let target = Target::new(
+                self.with_classes(weighting.clone(), &shares)?,
+                Sequence::all(),
+            );
+            weigh_first(&pool, &target, cover::TRIAL)
+        })?;
+        let shares = cover::equal_shares(used, classes);
+        let weighting = self.with_classes(weighting, &shares)?;
+        let mut pool = self.with_journal(self.pool(ClassRule::Drawn(shares)), journal)?;
+        let target = Target {
+            classes: used,
+            searched,
+            ..Target::new(weighting, Sequence::all())
+        };
+        let target = self.with_purity(target, &mut pool, progress)?;
+        Ok((pool, target))
+    }
+
+    /// A pool and a target for a single query, with nothing kept on disk.
+    pub(crate) fn plan_unsaved(
+        &self,
+        query: &Query,
+        progress: &dyn Progress,
+    ) -> Result<(Pool<'_>, Target), Error> {
+        self.plan(query, None, progress)
+    }
+
+    /// A pool that every query can share, with nothing kept on disk.
+    pub(crate) fn unsaved_pool(&self) -> Result<Pool<'_>, Error> {
+        self.shared(None)
+    }
+
+    /// A pool that every query can share: with a class input, classes take turns.
+    pub(crate) fn shared_pool(&self, journal: &Path) -> Result<Pool<'_>, Error> {
+        self.shared(Some(journal))
+    }
+
+    fn shared(&self, journal: Option<&Path>) -> Result<Pool<'_>, Error> {
+        let rule = self
+            .bundle
+            .classes()
+            .map_or(ClassRule::None, ClassRule::Cycled);
+        let mut pool = self.pool(rule);
+        if let Some(folder) = self.bank {
+            pool = pool.with_bank(Bank::open(folder)?);
+        }
+        self.with_journal(pool, journal)
+    }
+
+    /// A target over a shared pool.
+    pub(crate) fn plan_shared(
+        &self,
+        query: &Query,
+        pool: &mut Pool<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Target, Error> {
+        let weighting = weigh::weighting(self.bundle, query, self.settings)?;
+        let Some(classes) = self.bundle.classes() else {
+            return self.with_purity(Target::new(weighting, Sequence::all()), pool, progress);
+        };
+        let target = |used: LabelSet| -> Result<Target, Error> {
+            let weighting =
+                self.with_classes(weighting.clone(), &cover::equal_shares(used, classes))?;
+            let sequence = Sequence::of_classes(classes, used);
+            Ok(Target {
+                classes: used,
+                ..Target::new(weighting, sequence)
+            })
+        };
+        let used = cover::choose(query, self.settings.classes, |set| {
+            let trial = target(set)?;
+            pool.ensure(trial.sequence.needed(cover::TRIAL), &Silent)?;
+            weigh_first(pool, &trial, cover::TRIAL)
+        })?;
+        self.with_purity(target(used)?, pool, progress)
+    }
+
+    fn with_purity(
+        &self,
+        target: Target,
+        pool: &mut Pool<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Target, Error> {
+        match self.settings.overrides.purity {
+            Some(purity) => purity::with_purity(pool, target, purity, progress),
+            None => Ok(target),
+        }
+    }
+
+    pub(crate) fn with_classes(
+        &self,
+        weighting: Weighting,
+        shares: &[f64],
+    ) -> Result<Weighting, Error> {
+        let class = self.bundle.manifest().generator.class.as_ref();
+        let priors = class
+            .map(|class| class.prior.as_slice())
+            .unwrap_or_default();
+        Ok(weighting.with_classes(shares, priors)?)
+    }
+
+    fn pool(&self, rule: ClassRule) -> Pool<'_> {
+        Pool::new(self.bundle, &self.runtime, self.run, self.seed, rule)
+    }
+
+    fn with_journal<'p>(&self, pool: Pool<'p>, journal: Option<&Path>) -> Result<Pool<'p>, Error> {
+        let Some(journal) = journal else {
+            return Ok(pool);
+        };
+        let identity = format!(
+            "{} {} {:?}",
+            self.bundle.scoring_hash(),
+            self.seed,
+            pool.rule()
+        );
+        let (journal, recovered) = Journal::open(journal, &identity, row_shape(self.bundle))?;
+        pool.with_journal(journal, &recovered)
+    }
+
+    /// A report on a query before anything was drawn.
+    fn report(&self, target: &Target) -> Result<Report, Error> {
+        let query = target.weighting.query();
+        let calibration = weigh::calibration(self.bundle, query, self.settings)?;
+        let names = self.bundle.labels();
+        Ok(Report {
+            model: self.bundle.manifest().name.clone(),
+            bundle_hash: self.bundle.hash().to_owned(),
+            query: query.text().to_owned(),
+            sampler: self.settings.sampler.name().to_owned(),
+            seed: self.seed,
+            device: self.run.device.name().to_owned(),
+            reproducible: !self.run.fast,
+            settings: self.settings.clone(),
+            calibration: AppliedCalibration {
+                class_temperature: calibration.class.at(query)?,
+                fake_class_temperature: calibration.fake_class.at(query)?,
+                real_temperature: calibration.real,
+                odds_clip: Some(calibration.odds_clip).filter(|clip| clip.is_finite()),
+                margin: calibration.margin,
+                floor: target.weighting.floor(),
+            },
+            classes: target
+                .classes
+                .iter()
+                .map(|c| names.name(c).to_owned())
+                .collect(),
+            versions: BTreeMap::from([
+                ("s2m".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+                ("onnxruntime".to_owned(), self.runtime.version()),
+            ]),
+            samples: 0,
+            generator_calls: target.searched,
+            from_bank: 0,
+            render_calls: 0,
+            calls_per_sample: 0.0,
+            tv_estimate: None,
+            tv_bound: None,
+            acceptance: 0.0,
+            weight_ess: 0.0,
+            m_at_least: 0.0,
+            largest_weight_share: 0.0,
+            tail_index: None,
+            support_share: 0.0,
+            predicted_purity: 0.0,
+            duplicates: 0,
+            details: Details::Resample {
+                pool: 0,
+                effective: 0.0,
+            },
+            warnings: Vec::new(),
+            seconds: 0.0,
+        })
+    }
+}
+
+/// Opens a bank and makes sure that it is of this model and seed.
+pub(crate) fn open_bank(folder: &Path, bundle: &Bundle, seed: Option<u64>) -> Result<Bank, Error> {
+    let bank = Bank::open(folder)?;
+    let manifest = bundle.manifest();
+    bank.check(&manifest.name, bundle.scoring_hash(), &manifest.labels)?;
+    if let Some(seed) = seed {
+        bank.check_seed(seed)?;
+    }
+    Ok(bank)
+}
+
+/// One query to be drawn and written.
+pub(crate) struct Job<'j, 'p> {
+    pub(crate) session: &'j Session<'j>,
+    pub(crate) pool: &'j mut Pool<'p>,
+    pub(crate) target: Target,
+    /// Folder inside the output, empty for the output itself.
+    pub(crate) folder: &'j str,
+    pub(crate) samples: NonZeroUsize,
+}
+
+impl Job<'_, '_> {
+    /// Draws, writes and reports.
+    pub(crate) fn run(
+        self,
+        staging: &Staging,
+        progress: &dyn Progress,
+    ) -> Result<Result<Report, Refusal>, Error> {
+        let started = Instant::now();
+        let Self {
+            session,
+            pool,
+            target,
+            folder,
+            samples,
+        } = self;
+        let settings = session.settings;
+        let default = samples
+            .get()
+            .saturating_mul(CALLS_PER_SAMPLE)
+            .max(PILOT_BUDGET);
+        let goal = Goal {
+            samples,
+            max_calls: settings.max_calls.unwrap_or(default),
+        };
+        let drawn = draw(pool, &target, settings.sampler, goal, progress)?;
+        let kept = match drawn.outcome {
+            Ok(kept) => kept,
+            Err(failure) => return Ok(Err(refusal(failure, &target.weighting))),
+        };
+        let mut report = session
+            .report(&target)?
+            .with_draw(&kept, &drawn.log_weights);
+        let last = target.sequence.needed(drawn.log_weights.len());
+        report.from_bank = last.min(session.bank_rows as usize);
+        let writer = SampleWriter {
+            session,
+            pool,
+            target: &target,
+            staging,
+            folder,
+        };
+        report.predicted_purity = writer.write(&kept.kept, &drawn.log_weights, progress)?;
+        report.seconds = started.elapsed().as_secs_f64();
+        let json = serde_json::to_string_pretty(&report).expect("a report has only plain fields");
+        staging.write(&writer.file("report.json"), json.as_bytes())?;
+        Ok(Ok(report))
+    }
+}
+
+pub(crate) fn refusal(failure: Failure, weighting: &Weighting) -> Refusal {
+    let advice = match &failure {
+        Failure::Unreachable { .. } if weighting.floor() > 0.0 => {
+            "lower --floor or --purity, check `s2m classes` for what the generator makes, or loosen the query"
+        }
+        Failure::Unreachable { .. } => {
+            "check `s2m classes` for what the generator makes, raise --margin towards 1, or loosen the query"
+        }
+        Failure::OutOfCalls { .. } => {
+            "allow more with --max-calls, ask for fewer samples, or accept a larger --tv"
+        }
+        Failure::NotUnique { .. } => {
+            "leave --unique out, ask for fewer samples, or use --sampler reject"
+        }
+    };
+    Refusal {
+        query: weighting.query().text().to_owned(),
+        failure,
+        advice,
+    }
+}

@@ -1,0 +1,145 @@
+//! What a person can choose about a draw. Each choice carries only the options that it uses.
+
+use std::num::NonZeroUsize;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// How to draw; the resolved settings are written beside every result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SampleSettings {
+    /// Seed of the proposals; none takes the bank's, or 0.
+    pub seed: Option<u64>,
+    /// Which sampler.
+    pub sampler: SamplerChoice,
+    /// Most proposals that may be scored; none for [`CALLS_PER_SAMPLE`] each.
+    pub max_calls: Option<usize>,
+    /// Which density formula.
+    pub density: DensityChoice,
+    /// Whose calibration.
+    pub calibration: CalibrationChoice,
+    /// Changes to that calibration.
+    pub overrides: Overrides,
+    /// Which class a conditional generator is asked for.
+    pub classes: ClassChoice,
+    /// Whether latents are written too.
+    pub latents: bool,
+}
+
+/// Proposals allowed per sample when nothing else is said; the paper's dearest setting spends 1000.
+pub const CALLS_PER_SAMPLE: usize = 2000;
+
+/// Total variation distance wanted when nothing else is said.
+pub const DEFAULT_TV: f64 = 0.01;
+
+impl Default for SampleSettings {
+    fn default() -> Self {
+        Self {
+            seed: None,
+            sampler: SamplerChoice::Reject { tv: DEFAULT_TV },
+            max_calls: None,
+            density: DensityChoice::Corrected,
+            calibration: CalibrationChoice::Bundle,
+            overrides: Overrides::default(),
+            classes: ClassChoice::Best,
+            latents: false,
+        }
+    }
+}
+
+/// A sampler with its own options.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SamplerChoice {
+    /// Rejection with a cap, within this distance of the target.
+    Reject {
+        /// Total variation distance.
+        tv: f64,
+    },
+    /// The paper's Metropolis–Hastings with this many steps per sample.
+    Mh {
+        /// Proposals per chain.
+        steps: NonZeroUsize,
+    },
+    /// The same, with as many steps as this distance needs.
+    MhAuto {
+        /// Total variation distance.
+        tv: f64,
+    },
+    /// Systematic resampling.
+    Resample {
+        /// Whether every sample must be another proposal.
+        unique: bool,
+    },
+}
+
+impl SamplerChoice {
+    /// The sampler's name as typed.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Reject { .. } => "reject",
+            Self::Mh { .. } | Self::MhAuto { .. } => "mh",
+            Self::Resample { .. } => "resample",
+        }
+    }
+
+    /// Refuses numbers outside their range.
+    pub fn check(&self) -> Result<(), Error> {
+        match *self {
+            Self::Reject { tv } | Self::MhAuto { tv } if !(tv > 0.0 && tv < 1.0) => {
+                Err(Error::Setting(format!(
+                    "--tv is {tv}; it must lie strictly between 0 and 1"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Which density formula.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DensityChoice {
+    /// With the factor that partial queries need under `one-of` labels.
+    Corrected,
+    /// The paper's formula as printed.
+    Paper,
+}
+
+/// Whose calibration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CalibrationChoice {
+    /// The bundle's.
+    Bundle,
+    /// The paper's settings for this data, without a floor; no calibration where the bundle has none.
+    Paper,
+}
+
+/// Which class a conditional generator is asked for, where several would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassChoice {
+    /// The one with the largest effective sample size on a short trial.
+    Best,
+    /// The first, as the released research code does.
+    First,
+}
+
+/// Changes to a calibration.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Overrides {
+    /// Temperature of the class outputs, real and generated.
+    pub class_temperature: Option<f64>,
+    /// Temperature of the real output.
+    pub real_temperature: Option<f64>,
+    /// Exclusion margin.
+    pub margin: Option<f64>,
+    /// Least posterior of the query.
+    pub floor: Option<f64>,
+    /// Purity to be predicted; picks the floor.
+    pub purity: Option<f64>,
+}

@@ -1,0 +1,72 @@
+//! From a bundle and settings to the weighting of one query.
+
+use s2m_core::query::Query;
+use s2m_core::weight::{Calibration, Temperature, Weighting};
+use s2m_model::bundle::Bundle;
+use s2m_model::manifest::CalibrationEntry;
+
+use crate::error::Error;
+use crate::settings::{CalibrationChoice, DensityChoice, SampleSettings};
+
+/// The calibration that holds for a query, after all overrides.
+pub fn calibration(
+    bundle: &Bundle,
+    query: &Query,
+    settings: &SampleSettings,
+) -> Result<Calibration, Error> {
+    let manifest = bundle.manifest();
+    let base = match settings.calibration {
+        CalibrationChoice::Bundle => manifest.calibration.clone(),
+        CalibrationChoice::Paper => CalibrationEntry {
+            floor: 0.0,
+            odds_clip: manifest.calibration.odds_clip,
+            ..manifest.paper.clone().unwrap_or_default()
+        },
+    };
+    let changes = settings.overrides;
+    let class = changes.class_temperature.map(Temperature::Same);
+    Ok(Calibration {
+        class: class
+            .clone()
+            .unwrap_or_else(|| base.temperature.class.clone().into()),
+        fake_class: class.unwrap_or_else(|| base.temperature.fake_class.clone().into()),
+        real: changes.real_temperature.unwrap_or(base.temperature.real),
+        odds_clip: base.odds_clip.unwrap_or(f64::INFINITY),
+        margin: match changes.margin {
+            Some(margin) => margin,
+            None => margin(&base, query, bundle)?,
+        },
+        floor: changes.floor.unwrap_or(base.floor),
+    })
+}
+
+/// The margin that a bundle stores for this query, however it is written there, or its default.
+fn margin(base: &CalibrationEntry, query: &Query, bundle: &Bundle) -> Result<f64, Error> {
+    for (text, &value) in base.margin.iter().filter(|(text, _)| *text != "default") {
+        let stored = Query::parse(text, bundle.labels());
+        let stored = stored
+            .map_err(|e| Error::Setting(format!("model.toml: margin for \"{text}\": {e}")))?;
+        if stored == *query {
+            return Ok(value);
+        }
+    }
+    Ok(base.margin.get("default").copied().unwrap_or(1.0))
+}
+
+/// The weighting of a query for an unconditional generator, or before its classes are chosen.
+pub fn weighting(
+    bundle: &Bundle,
+    query: &Query,
+    settings: &SampleSettings,
+) -> Result<Weighting, Error> {
+    let labelling = match settings.density {
+        DensityChoice::Corrected => bundle.labelling().clone(),
+        DensityChoice::Paper => bundle.labelling().clone().uncorrected(),
+    };
+    let calibration = calibration(bundle, query, settings)?;
+    Ok(Weighting::calibrated(
+        query.clone(),
+        labelling,
+        &calibration,
+    )?)
+}

@@ -1,0 +1,301 @@
+//! Samples to files: pictures or points, a table, a grid to look at.
+
+use std::collections::BTreeMap;
+
+use s2m_core::query::Query;
+use s2m_model::networks::{Renderer, Requested, fill_latents};
+
+use crate::draw::{Target, class, levels};
+use crate::error::Error;
+use crate::output::{NpyWriter, Staging, csv};
+use crate::picture::{Drawing, Panel, Picture, image_grid, scatter};
+use crate::pool::Pool;
+use crate::progress::Progress;
+use crate::sample::{Answer, folder_name};
+use crate::session::Session;
+
+/// Samples rendered at a time.
+const CHUNK: usize = 1024;
+
+/// Items shown in the grid.
+const SHOWN_PICTURES: usize = 64;
+const SHOWN_POINTS: usize = 10_000;
+
+/// Writes the samples of one query.
+pub(crate) struct SampleWriter<'w, 'p> {
+    pub(crate) session: &'w Session<'w>,
+    pub(crate) pool: &'w mut Pool<'p>,
+    pub(crate) target: &'w Target,
+    pub(crate) staging: &'w Staging,
+    pub(crate) folder: &'w str,
+}
+
+impl SampleWriter<'_, '_> {
+    /// A file of this query inside the output.
+    pub(crate) fn file(&self, name: &str) -> String {
+        if self.folder.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", self.folder)
+        }
+    }
+
+    /// Writes everything but the report; gives the mean posterior of the query.
+    pub(crate) fn write(
+        &self,
+        kept: &[usize],
+        log_weights: &[f64],
+        progress: &dyn Progress,
+    ) -> Result<f64, Error> {
+        let numbers: Vec<u64> = kept
+            .iter()
+            .map(|&p| self.target.sequence.number(p))
+            .collect();
+        self.write_items(&numbers, progress)?;
+        if self.session.settings.latents {
+            self.write_latents(&numbers)?;
+        }
+        let query = self.target.weighting.query();
+        let names = self.session.bundle.labels();
+        let conditional = self.session.bundle.classes().is_some();
+        let mut rows = vec![header(names.names(), conditional)];
+        let mut posterior_sum = 0.0;
+        for (at, (&number, &position)) in numbers.iter().zip(kept).enumerate() {
+            let levels = levels(self.pool, self.target, number)?;
+            posterior_sum += levels.log_posterior(query).exp();
+            let mut row = vec![self.item_name(at, numbers.len())];
+            let forced =
+                |label: usize| query.forced(label).map(|value| u8::from(value).to_string());
+            row.extend((0..names.len()).map(|label| forced(label).unwrap_or_default()));
+            row.extend((0..names.len()).map(|label| {
+                levels
+                    .label_posterior(query, label)
+                    .map_or(String::new(), |p| format!("{p:.6}"))
+            }));
+            row.push(number.to_string());
+            row.push(format!("{:.6}", log_weights[position]));
+            if let Some(class) = class(self.pool, number) {
+                row.push(names.name(class as usize).to_owned());
+            }
+            rows.push(row);
+        }
+        self.staging
+            .write(&self.file("metadata.csv"), csv(rows).as_bytes())?;
+        Ok(posterior_sum / kept.len() as f64)
+    }
+
+    /// The name under which a sample is found, relative to the query's folder.
+    fn item_name(&self, at: usize, total: usize) -> String {
+        if !self.session.bundle.manifest().generator.output.is_picture() {
+            return "samples.npy".to_owned();
+        }
+        let width = (total - 1).to_string().len().max(5);
+        format!("images/{at:0width$}.png")
+    }
+
+    fn write_items(&self, numbers: &[u64], progress: &dyn Progress) -> Result<(), Error> {
+        let session = self.session;
+        let renderer = Renderer::open(session.bundle, &session.runtime, &session.run)?;
+        let output = &session.bundle.manifest().generator.output;
+        let mut points = match output.is_picture() {
+            true => None,
+            false => {
+                let shape: Vec<usize> = std::iter::once(numbers.len())
+                    .chain(output.shape.iter().copied())
+                    .collect();
+                self.prepare_folder()?;
+                Some(NpyWriter::create(
+                    self.staging.path(&self.file("samples.npy")),
+                    &shape,
+                )?)
+            }
+        };
+        let (mut pictures, mut dots) = (Vec::new(), Vec::new());
+        progress.begin("writing samples", Some(numbers.len() as u64));
+        for (chunk, part) in numbers.chunks(CHUNK).enumerate() {
+            let classes: Vec<u32> = part.iter().filter_map(|&k| class(self.pool, k)).collect();
+            let requested = Requested {
+                proposals: *self.pool.proposals(),
+                numbers: part,
+                classes: &classes,
+            };
+            let items = renderer.render(requested)?;
+            if let Some(points) = &mut points {
+                points.append(&items)?;
+                let wanted = SHOWN_POINTS - dots.len().min(SHOWN_POINTS);
+                dots.extend(
+                    items
+                        .chunks_exact(renderer.item_size())
+                        .take(wanted)
+                        .map(plane),
+                );
+            } else {
+                for (row, item) in items.chunks_exact(renderer.item_size()).enumerate() {
+                    let at = chunk * CHUNK + row;
+                    let picture = self.picture(item);
+                    let file = self.file(&self.item_name(at, numbers.len()));
+                    self.staging.write(&file, &picture.to_png()?)?;
+                    if at < SHOWN_PICTURES {
+                        pictures.push(picture);
+                    }
+                }
+            }
+            progress.at((chunk * CHUNK + part.len()) as u64);
+        }
+        progress.end();
+        let grid = match points {
+            Some(points) => {
+                points.finish()?;
+                scatter(
+                    &[self.panel(dots, numbers.len(), renderer.item_size())],
+                    1,
+                    "",
+                )
+            }
+            None => image_grid(&pictures, None)?,
+        };
+        self.staging.write(&self.file("grid.png"), &grid.to_png()?)
+    }
+
+    fn prepare_folder(&self) -> Result<(), Error> {
+        let folder = self.staging.path(self.folder);
+        std::fs::create_dir_all(&folder).map_err(Error::write(&folder))
+    }
+
+    fn picture(&self, levels: &[f32]) -> Picture {
+        let output = &self.session.bundle.manifest().generator.output;
+        let [height, width, channels] = output
+            .picture_size()
+            .expect("the bundle says that these are pictures");
+        Picture {
+            width: width as u32,
+            height: height as u32,
+            channels: channels as u8,
+            bits: output.bits.unwrap_or(8),
+            levels: levels.iter().map(|&level| level as u16).collect(),
+        }
+    }
+
+    fn panel(&self, points: Vec<[f32; 2]>, total: usize, dimensions: usize) -> Panel {
+        let axes = if dimensions > 2 {
+            ", first two of "
+        } else {
+            ""
+        };
+        let axes = if dimensions > 2 {
+            format!("{axes}{dimensions} axes")
+        } else {
+            String::new()
+        };
+        Panel {
+            title: self.target.weighting.query().text().to_owned(),
+            caption: format!("{total} samples{axes}"),
+            points,
+            drawing: if dimensions == 1 {
+                Drawing::Bars
+            } else {
+                Drawing::Points
+            },
+            colour: [31, 95, 170],
+            ..Panel::default()
+        }
+    }
+
+    fn write_latents(&self, numbers: &[u64]) -> Result<(), Error> {
+        let latents = &self.session.bundle.manifest().generator.latents;
+        for (input, latent) in latents.iter().enumerate() {
+            let file = if latents.len() == 1 {
+                "latents.npy".to_owned()
+            } else {
+                format!("latents-{input}.npy")
+            };
+            let mut values = vec![0.0; numbers.len() * latent.size()];
+            fill_latents(
+                self.pool.proposals(),
+                input as u16,
+                latent.prior,
+                latent.size(),
+                numbers,
+                &mut values,
+            );
+            let shape: Vec<usize> = std::iter::once(numbers.len())
+                .chain(latent.shape.iter().copied())
+                .collect();
+            let mut writer = NpyWriter::create(self.staging.path(&self.file(&file)), &shape)?;
+            writer.append(&values)?;
+            writer.finish()?;
+        }
+        Ok(())
+    }
+}
+
+/// The first two coordinates of a point; a single one stands on a line.
+fn plane(item: &[f32]) -> [f32; 2] {
+    [item[0], item.get(1).copied().unwrap_or(0.0)]
+}
+
+fn header<'a>(labels: impl Iterator<Item = &'a str> + Clone, conditional: bool) -> Vec<String> {
+    let mut header = vec!["file_name".to_owned()];
+    header.extend(labels.clone().map(str::to_owned));
+    header.extend(labels.map(|label| format!("p_{label}")));
+    header.extend(["proposal", "log_weight"].map(str::to_owned));
+    header.extend(conditional.then(|| "class".to_owned()));
+    header
+}
+
+/// One table and one report over all joint classes.
+pub(crate) fn write_joint_summary(
+    staging: &Staging,
+    queries: &[Query],
+    answers: &[Answer],
+) -> Result<(), Error> {
+    let mut table = String::new();
+    let mut summary = Vec::new();
+    for (query, answer) in queries.iter().zip(answers) {
+        let folder = folder_name(query);
+        match answer {
+            Ok(report) => {
+                let path = staging.path(&format!("{folder}/metadata.csv"));
+                let read = |e: std::io::Error| Error::Read {
+                    path: path.clone(),
+                    reason: e.to_string(),
+                };
+                let text = std::fs::read_to_string(&path).map_err(read)?;
+                for (at, line) in text.lines().enumerate() {
+                    match at {
+                        0 if table.is_empty() => table += &format!("query,{line}\n"),
+                        0 => {}
+                        _ => {
+                            table += &format!(
+                                "{},{folder}/{line}\n",
+                                crate::output::csv_field(query.text())
+                            )
+                        }
+                    }
+                }
+                summary.push(BTreeMap::from([
+                    ("query", serde_json::json!(query.text())),
+                    ("folder", serde_json::json!(folder)),
+                    ("samples", serde_json::json!(report.samples)),
+                    (
+                        "calls_per_sample",
+                        serde_json::json!(report.calls_per_sample),
+                    ),
+                    (
+                        "predicted_purity",
+                        serde_json::json!(report.predicted_purity),
+                    ),
+                    ("tv_bound", serde_json::json!(report.tv_bound)),
+                ]));
+            }
+            Err(refusal) => summary.push(BTreeMap::from([
+                ("query", serde_json::json!(query.text())),
+                ("samples", serde_json::json!(0)),
+                ("why", serde_json::json!(refusal.failure.to_string())),
+            ])),
+        }
+    }
+    staging.write("metadata.csv", table.as_bytes())?;
+    let json = serde_json::to_string_pretty(&summary).expect("a summary has only plain fields");
+    staging.write("report.json", json.as_bytes())
+}
