@@ -53,10 +53,10 @@ const IDENTITY: &str = "s2m.part";
 /// Largest description that is read.
 const MAX_DESCRIPTION: u64 = 1 << 20;
 
-/// Largest footer that is read; 64 labels with the longest names need two thirds of it.
+/// Largest footer that is read; 64 labels with the longest names need about half of it.
 const MAX_FOOTER: u64 = 1 << 20;
 
-/// Longest page header that is read; ours have about 30 bytes.
+/// Longest page header that is read; ours have about 20 bytes.
 const MAX_PAGE_HEADER: u64 = 256;
 
 /// Longest text in `model`, `scoring_hash` and `device`.
@@ -539,7 +539,6 @@ impl BankWriter {
         };
         writer.start_part(0)?;
         writer.remove_journals()?;
-        writer.complete_if_full()?;
         Ok(writer)
     }
 
@@ -575,10 +574,8 @@ impl BankWriter {
         let width = logits.shape().width();
         let index = |proposal: u64| (proposal - first) as usize * width;
         while self.position() < end {
-            self.complete_if_full()?;
-            let start = self.position().min(end);
             let stop = end.min((self.part + 1) * self.info.part);
-            self.add(&logits.values()[index(start)..index(stop.max(start))])?;
+            self.add(&logits.values()[index(self.position())..index(stop)])?;
             self.complete_if_full()?;
         }
         Ok(())
@@ -615,15 +612,16 @@ impl BankWriter {
         self.rows.append(&rows);
     }
 
+    /// Writes the part in progress if it is full, and goes on to the next.
     fn complete_if_full(&mut self) -> Result<(), BankError> {
-        while self.rows.len() as u64 == self.info.part {
-            self.write_part()?;
-            if let Some(journal) = self.journal.take() {
-                journal.remove()?;
-            }
-            self.start_part(self.part + 1)?;
+        if (self.rows.len() as u64) < self.info.part {
+            return Ok(());
         }
-        Ok(())
+        self.write_part()?;
+        if let Some(journal) = self.journal.take() {
+            journal.remove()?;
+        }
+        self.start_part(self.part + 1)
     }
 
     fn write_part(&mut self) -> Result<(), BankError> {
@@ -1611,6 +1609,25 @@ mod tests {
     }
 
     #[test]
+    fn leftovers_of_ours_are_removed_and_other_files_are_not() {
+        let info = info(false);
+        let folder = tempfile::tempdir().unwrap();
+        mine_to_the_end(folder.path(), &info, 3);
+        let mut expected = files(folder.path());
+        expected.insert("notes.tmp".to_owned(), Vec::new());
+        fs::write(folder.path().join("notes.tmp"), "").unwrap();
+        for name in [
+            "bank.toml.tmp",
+            "part-00000004.parquet.tmp",
+            "part-00000004.journal",
+        ] {
+            fs::write(folder.path().join(name), "half").unwrap();
+        }
+        drop(BankWriter::open(folder.path(), info, 3).unwrap());
+        assert!(files(folder.path()) == expected);
+    }
+
+    #[test]
     fn a_bank_keeps_its_part_size_and_its_name() {
         let folder = tempfile::tempdir().unwrap();
         mine_to_the_end(folder.path(), &info(false), 3);
@@ -1760,7 +1777,9 @@ mod tests {
                 .collect();
             Thrift::parse(&bytes);
         }
-        assert!(Thrift::parse(&[0x1c; 1000]).is_none(), "nested too deep");
+        let nested = |depth| [vec![0x1c; depth], vec![0; depth + 1]].concat();
+        assert_eq!(Thrift::parse(&nested(16)).unwrap().1, 33);
+        assert!(Thrift::parse(&nested(17)).is_none(), "nested too deep");
         // A list that says it holds 2^63 booleans.
         let mut list = vec![0x19, 0xf1];
         list.extend([0x80; 9]);

@@ -428,14 +428,16 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, BundleError> {
     Ok(bytes)
 }
 
+/// The one key that every format has.
+#[derive(serde::Deserialize)]
+struct Version {
+    format: u32,
+}
+
 fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|e| BundleError::Manifest(format!("not UTF-8 text: {e}")))?;
     // The format number first: a bundle from another time should say so, not "unknown key".
-    #[derive(serde::Deserialize)]
-    struct Version {
-        format: u32,
-    }
     if let Ok(Version { format: found }) = toml::from_str(text)
         && found != FORMAT
     {
@@ -604,7 +606,7 @@ fn check_port(
                 && dims[1..]
                     .iter()
                     .zip(shape)
-                    .all(|(dim, &side)| dim.is_none_or(|d| d == side as i64))
+                    .all(|(dim, &side)| dim.is_none_or(|d| usize::try_from(d) == Ok(side)))
         }
     };
     if port.element == element && shapes.iter().any(|shape| fits(shape)) {

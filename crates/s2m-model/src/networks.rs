@@ -187,6 +187,12 @@ struct Stage {
 /// Outputs wanted from the last stage: name and values per item.
 type Wanted = Vec<(String, usize)>;
 
+/// Those outputs for one batch.
+type Outputs<'a> = &'a [&'a [f32]];
+
+/// Whether they could be taken in.
+type Stored = Result<(), NetworkError>;
+
 impl Pipeline {
     fn new(
         runtime: &Runtime,
@@ -229,7 +235,7 @@ impl Pipeline {
         requested: Requested<'_>,
         wanted: &Wanted,
         device: Device,
-        store: &(dyn Fn(usize, &[&[f32]]) -> Result<(), NetworkError> + Sync),
+        store: &(dyn Fn(usize, Outputs<'_>) -> Stored + Sync),
     ) -> Result<(), NetworkError> {
         let batches = requested.numbers.len().div_ceil(self.batch);
         let next = AtomicUsize::new(0);
@@ -261,11 +267,16 @@ impl Pipeline {
                 .iter()
                 .map(|worker| scope.spawn(|| work(worker)))
                 .collect();
-            let done = running.into_iter().map(|thread| thread.join());
-            done.map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
+            running.into_iter().try_for_each(finished)
         })
     }
+}
+
+/// What a thread came to; its panic goes on here.
+fn finished<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 impl Worker {
@@ -276,7 +287,7 @@ impl Worker {
         batch: usize,
         wanted: &Wanted,
         device: Device,
-        store: &dyn Fn(&[&[f32]]) -> Result<(), NetworkError>,
+        store: &dyn Fn(Outputs<'_>) -> Stored,
     ) -> Result<(), NetworkError> {
         self.inputs.fill(requested);
         let inputs = self.inputs.tensors(batch);

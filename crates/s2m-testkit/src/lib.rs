@@ -1,4 +1,6 @@
 //! Exact toys and checks shared by tests; never published.
 
+pub mod chi_square;
 pub mod exact;
 pub mod normal;
+pub mod pictures;

@@ -75,7 +75,7 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
     let proposals = request
         .proposals
         .unwrap_or(if rows > 0 { rows } else { DEFAULT_PROPOSALS });
-    let mut pool = session.unsaved_pool()?;
+    let mut pool = session.shared_pool(None)?;
     progress.begin("scoring proposals", Some(proposals as u64));
     pool.ensure(proposals, progress)?;
     progress.end();

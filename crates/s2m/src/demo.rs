@@ -113,7 +113,7 @@ pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Erro
     let session = Session::open(&bundle, &request.machine, &settings, None)?;
     let staging = Staging::open(request.out, "demo", Existing::Replace)?;
     let renderer = Renderer::open(&bundle, &session.runtime, &session.run)?;
-    let mut pool = session.unsaved_pool()?;
+    let mut pool = session.shared_pool(None)?;
     let render = |numbers: &[u64]| -> Result<Vec<[f32; 2]>, Error> {
         let proposals = s2m_core::proposals::Proposals::new(session.seed);
         let items = renderer.render(Requested {

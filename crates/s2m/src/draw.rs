@@ -194,9 +194,11 @@ fn weigh(logits: &Logits, target: &Target, first: usize, out: &mut [f64]) -> Res
             .map(|(i, part)| scope.spawn(move || one(i * share, part)))
             .collect();
         // The first thread has the lowest numbers, so the error that is named does not depend on timing.
-        let done = running.into_iter().map(|thread| thread.join());
-        done.map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        running.into_iter().try_for_each(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     })
 }
 

@@ -99,7 +99,7 @@ pub fn explain(
     let bundle = models::open(request.model)?;
     let query = Query::parse(request.query, bundle.labels())?;
     let session = Session::open(&bundle, &request.machine, &request.settings, None)?;
-    let (mut pool, target) = session.plan_unsaved(&query, progress)?;
+    let (mut pool, target) = session.plan(&query, None, progress)?;
     let tv = match request.settings.sampler {
         SamplerChoice::Reject { tv } => tv,
         _ => DEFAULT_TV,

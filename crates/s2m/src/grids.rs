@@ -112,7 +112,7 @@ fn spread(groups: &[Vec<[f32; 2]>]) -> f64 {
                 .sum::<f64>()
                 / (n - 1.0)
         };
-        ((variance(0) + variance(1)) / 2.0).sqrt()
+        f64::midpoint(variance(0), variance(1)).sqrt()
     };
     let all: Vec<f64> = groups
         .iter()

@@ -100,7 +100,7 @@ fn draw_all(
 ) -> Result<Vec<Answer>, Error> {
     let journal = staging.path(JOURNAL);
     if let [query] = queries {
-        let (mut pool, target) = session.plan_one(query, &journal, progress)?;
+        let (mut pool, target) = session.plan(query, Some(&journal), progress)?;
         let job = Job {
             session,
             pool: &mut pool,
@@ -110,7 +110,7 @@ fn draw_all(
         };
         return Ok(vec![job.run(staging, progress)?]);
     }
-    let mut pool = session.shared_pool(&journal)?;
+    let mut pool = session.shared_pool(Some(&journal))?;
     let mut answers = Vec::with_capacity(queries.len());
     for query in queries {
         let target = session.plan_shared(query, &mut pool, progress)?;

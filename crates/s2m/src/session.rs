@@ -92,17 +92,8 @@ impl<'a> Session<'a> {
         self.bank_rows
     }
 
-    /// A pool and a target for a single query.
-    pub(crate) fn plan_one(
-        &self,
-        query: &Query,
-        journal: &Path,
-        progress: &dyn Progress,
-    ) -> Result<(Pool<'_>, Target), Error> {
-        self.plan(query, Some(journal), progress)
-    }
-
-    fn plan(
+    /// A pool and a target for a single query; a journal keeps what is scored for a second try.
+    pub fn plan(
         &self,
         query: &Query,
         journal: Option<&Path>,
@@ -110,7 +101,7 @@ impl<'a> Session<'a> {
     ) -> Result<(Pool<'_>, Target), Error> {
         let classes = self.bundle.classes().filter(|_| self.bank.is_none());
         let Some(classes) = classes else {
-            let mut pool = self.shared(journal)?;
+            let mut pool = self.shared_pool(journal)?;
             let target = self.plan_shared(query, &mut pool, progress)?;
             return Ok((pool, target));
         };
@@ -140,26 +131,8 @@ impl<'a> Session<'a> {
         Ok((pool, target))
     }
 
-    /// A pool and a target for a single query, with nothing kept on disk.
-    pub(crate) fn plan_unsaved(
-        &self,
-        query: &Query,
-        progress: &dyn Progress,
-    ) -> Result<(Pool<'_>, Target), Error> {
-        self.plan(query, None, progress)
-    }
-
-    /// A pool that every query can share, with nothing kept on disk.
-    pub(crate) fn unsaved_pool(&self) -> Result<Pool<'_>, Error> {
-        self.shared(None)
-    }
-
     /// A pool that every query can share: with a class input, classes take turns.
-    pub(crate) fn shared_pool(&self, journal: &Path) -> Result<Pool<'_>, Error> {
-        self.shared(Some(journal))
-    }
-
-    fn shared(&self, journal: Option<&Path>) -> Result<Pool<'_>, Error> {
+    pub fn shared_pool(&self, journal: Option<&Path>) -> Result<Pool<'_>, Error> {
         let rule = self
             .bundle
             .classes()
@@ -172,7 +145,7 @@ impl<'a> Session<'a> {
     }
 
     /// A target over a shared pool.
-    pub(crate) fn plan_shared(
+    pub fn plan_shared(
         &self,
         query: &Query,
         pool: &mut Pool<'_>,

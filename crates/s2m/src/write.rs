@@ -7,7 +7,7 @@ use s2m_model::networks::{Renderer, Requested, fill_latents};
 
 use crate::draw::{Target, class, levels};
 use crate::error::Error;
-use crate::output::{NpyWriter, Staging, csv};
+use crate::output::{NpyWriter, Staging, csv, csv_field};
 use crate::picture::{Drawing, Panel, Picture, image_grid, scatter};
 use crate::pool::Pool;
 use crate::progress::Progress;
@@ -97,18 +97,10 @@ impl SampleWriter<'_, '_> {
         let session = self.session;
         let renderer = Renderer::open(session.bundle, &session.runtime, &session.run)?;
         let output = &session.bundle.manifest().generator.output;
-        let mut points = match output.is_picture() {
-            true => None,
-            false => {
-                let shape: Vec<usize> = std::iter::once(numbers.len())
-                    .chain(output.shape.iter().copied())
-                    .collect();
-                self.prepare_folder()?;
-                Some(NpyWriter::create(
-                    self.staging.path(&self.file("samples.npy")),
-                    &shape,
-                )?)
-            }
+        let mut points = if output.is_picture() {
+            None
+        } else {
+            Some(self.points_file(numbers.len())?)
         };
         let (mut pictures, mut dots) = (Vec::new(), Vec::new());
         progress.begin("writing samples", Some(numbers.len() as u64));
@@ -157,9 +149,14 @@ impl SampleWriter<'_, '_> {
         self.staging.write(&self.file("grid.png"), &grid.to_png()?)
     }
 
-    fn prepare_folder(&self) -> Result<(), Error> {
+    fn points_file(&self, count: usize) -> Result<NpyWriter, Error> {
+        let output = &self.session.bundle.manifest().generator.output;
+        let shape: Vec<usize> = std::iter::once(count)
+            .chain(output.shape.iter().copied())
+            .collect();
         let folder = self.staging.path(self.folder);
-        std::fs::create_dir_all(&folder).map_err(Error::write(&folder))
+        std::fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+        NpyWriter::create(folder.join("samples.npy"), &shape)
     }
 
     fn picture(&self, levels: &[f32]) -> Picture {
@@ -249,30 +246,24 @@ pub(crate) fn write_joint_summary(
     queries: &[Query],
     answers: &[Answer],
 ) -> Result<(), Error> {
-    let mut table = String::new();
+    let mut table: Vec<String> = Vec::new();
     let mut summary = Vec::new();
     for (query, answer) in queries.iter().zip(answers) {
         let folder = folder_name(query);
         match answer {
             Ok(report) => {
                 let path = staging.path(&format!("{folder}/metadata.csv"));
-                let read = |e: std::io::Error| Error::Read {
+                let fail = |e: std::io::Error| Error::Read {
                     path: path.clone(),
                     reason: e.to_string(),
                 };
-                let text = std::fs::read_to_string(&path).map_err(read)?;
-                for (at, line) in text.lines().enumerate() {
-                    match at {
-                        0 if table.is_empty() => table += &format!("query,{line}\n"),
-                        0 => {}
-                        _ => {
-                            table += &format!(
-                                "{},{folder}/{line}\n",
-                                crate::output::csv_field(query.text())
-                            )
-                        }
-                    }
+                let text = std::fs::read_to_string(&path).map_err(fail)?;
+                let (header, rows) = text.split_once('\n').unwrap_or((&text, ""));
+                if table.is_empty() {
+                    table.push(format!("query,{header}"));
                 }
+                let name = csv_field(query.text());
+                table.extend(rows.lines().map(|row| format!("{name},{folder}/{row}")));
                 summary.push(BTreeMap::from([
                     ("query", serde_json::json!(query.text())),
                     ("folder", serde_json::json!(folder)),
@@ -295,7 +286,7 @@ pub(crate) fn write_joint_summary(
             ])),
         }
     }
-    staging.write("metadata.csv", table.as_bytes())?;
+    staging.write("metadata.csv", (table.join("\n") + "\n").as_bytes())?;
     let json = serde_json::to_string_pretty(&summary).expect("a summary has only plain fields");
     staging.write("report.json", json.as_bytes())
 }

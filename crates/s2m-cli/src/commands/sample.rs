@@ -30,6 +30,10 @@ Queries:
 /// Draw items that show some labels and not others
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag that a person types"
+)]
 pub(crate) struct SampleArgs {
     /// Bundle folder, or the name of an embedded model
     #[arg(value_name = "MODEL")]
