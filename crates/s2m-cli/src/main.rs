@@ -75,7 +75,8 @@ fn main() -> ExitCode {
         // A reader that has seen enough, such as `head`, is not a fault.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(streams.err, "error: {error:#}");
+            // Every message names its cause itself, so the chain of sources would only repeat it.
+            let _ = writeln!(streams.err, "error: {error}");
             ExitCode::from(2)
         }
     }
