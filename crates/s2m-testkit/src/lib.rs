@@ -2,5 +2,6 @@
 
 pub mod chi_square;
 pub mod exact;
+pub mod linear;
 pub mod normal;
 pub mod pictures;

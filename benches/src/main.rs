@@ -1,0 +1,38 @@
+//! Benchmarks by question; each prints what was measured beside what is wanted.
+//!
+//! `s2m-bench` asks all of them; `s2m-bench NAME …` asks one.
+
+mod calls;
+mod decisions;
+mod scoring;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: s2m-bench scoring PYTHON PEER.py NETWORKS | decisions | calls";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["scoring", python, peer, networks] => scoring::run(
+            &PathBuf::from(python),
+            &PathBuf::from(peer),
+            &PathBuf::from(networks),
+        ),
+        ["decisions"] => decisions::run(),
+        ["decide", model, bank] => decisions::decide(&PathBuf::from(model), &PathBuf::from(bank)),
+        ["calls"] => calls::run(),
+        _ => bail!("{USAGE}"),
+    }
+}
+
+/// Prints one line of a benchmark.
+#[expect(
+    clippy::print_stdout,
+    reason = "a benchmark's result is what it prints"
+)]
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}

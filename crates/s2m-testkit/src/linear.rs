@@ -1,0 +1,83 @@
+//! A bundle with any number of labels and hardly any arithmetic, for measuring what is around it.
+
+use s2m_model::bundle;
+use s2m_model::manifest::{
+    CalibrationEntry, ClassifierEntry, FORMAT, GeneratorEntry, ItemEntry, LabellingEntry,
+    LabellingModel, LatentEntry, Manifest, OutputsEntry, Prior, Provenance,
+};
+use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+
+use crate::exact::Files;
+
+/// Points are their latents; logits are twice the points' coordinates, so every joint class occurs.
+pub fn linear(labels: usize) -> Files {
+    let graphs = generator(labels + 1).and_then(|g| Ok((g, classifier(labels)?)));
+    let (generator, classifier) = graphs.expect("the layers fit together");
+    bundle::files(&manifest(labels), generator, classifier).expect("the manifest is text")
+}
+
+fn generator(size: usize) -> Result<Vec<u8>, GraphError> {
+    let mut g = GraphBuilder::new("identity");
+    let z = g.input("z", &[size], Element::F32)?;
+    let two = g.scalar(2.0);
+    let x = g.mul(&z, &two)?;
+    g.output(&x, "x")?;
+    Ok(g.to_bytes())
+}
+
+fn classifier(labels: usize) -> Result<Vec<u8>, GraphError> {
+    let mut g = GraphBuilder::new("coordinates");
+    let x = g.input("x", &[labels + 1], Element::F32)?;
+    let class = g.slice(&x, 1, 0..labels)?;
+    let half = g.scalar(0.25);
+    let real = g.slice(&x, 1, labels..labels + 1)?;
+    let real = g.mul(&real, &half)?;
+    g.output(&class, "class_logits")?;
+    g.output(&real, "real_logit")?;
+    Ok(g.to_bytes())
+}
+
+fn manifest(labels: usize) -> Manifest {
+    let point = ItemEntry {
+        name: "x".to_owned(),
+        layout: None,
+        shape: vec![labels + 1],
+        range: None,
+        bits: None,
+    };
+    Manifest {
+        format: FORMAT,
+        name: "linear".to_owned(),
+        labels: (0..labels).map(|l| format!("L{l}")).collect(),
+        describe: std::collections::BTreeMap::new(),
+        labelling: LabellingEntry {
+            model: LabellingModel::OneOf,
+            weights: vec![1.0; labels],
+            observed: vec![1.0 / labels as f64; labels],
+        },
+        generator: GeneratorEntry {
+            file: "generator.onnx".to_owned(),
+            sha256: String::new(),
+            latents: vec![LatentEntry {
+                input: "z".to_owned(),
+                shape: vec![labels + 1],
+                prior: Prior::Normal,
+            }],
+            class: None,
+            output: point.clone(),
+        },
+        classifier: ClassifierEntry {
+            file: "classifier.onnx".to_owned(),
+            sha256: String::new(),
+            input: point,
+            outputs: OutputsEntry {
+                class: "class_logits".to_owned(),
+                real: "real_logit".to_owned(),
+                fake_class: None,
+            },
+        },
+        calibration: CalibrationEntry::default(),
+        paper: None,
+        provenance: Provenance::default(),
+    }
+}
