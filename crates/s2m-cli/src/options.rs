@@ -17,11 +17,11 @@ pub(crate) struct MachineOptions {
     device: DeviceName,
 
     /// Cores to use [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = cores)]
     threads: Option<NonZeroUsize>,
 
-    /// Proposals per network call; results do not depend on it
-    #[arg(long, value_name = "N")]
+    /// Proposals per network call; results do not depend on it [default: by the size of an item]
+    #[arg(long, value_name = "N", value_parser = batch)]
     batch: Option<NonZeroUsize>,
 
     /// Allow TF32 and exhaustive search on CUDA; results can then not be repeated bit by bit
@@ -31,6 +31,32 @@ pub(crate) struct MachineOptions {
     /// ONNX Runtime library to use
     #[arg(long, value_name = "FILE")]
     onnxruntime: Option<PathBuf>,
+}
+
+/// A number of things: whole, at least one.
+pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| "it must be a whole number, at least 1".to_owned())
+}
+
+/// Most cores and most proposals per call that are believed; more is a slip of the finger.
+const MAX_CORES: usize = 1024;
+const MAX_BATCH: usize = 1 << 16;
+
+fn cores(text: &str) -> Result<NonZeroUsize, String> {
+    count(text).and_then(|value| at_most(value, MAX_CORES))
+}
+
+fn batch(text: &str) -> Result<NonZeroUsize, String> {
+    count(text).and_then(|value| at_most(value, MAX_BATCH))
+}
+
+fn at_most(value: NonZeroUsize, most: usize) -> Result<NonZeroUsize, String> {
+    if value.get() <= most {
+        Ok(value)
+    } else {
+        Err(format!("it must be at most {most}"))
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -12,10 +12,11 @@ use std::path::{Component, Path, PathBuf};
 use prost::Message as _;
 use s2m_core::density::{Labelling, LabellingError};
 use s2m_core::labels::{Labels, LabelsError};
+use s2m_core::query::Query;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::manifest::{ClassForm, FORMAT, ItemEntry, Manifest};
+use crate::manifest::{CalibrationEntry, ClassForm, FORMAT, ItemEntry, Manifest, TemperatureValue};
 use crate::onnx::{
     self, Adapter, AdapterError, Axes, ModelProto, Port, PortElement, describe, external_paths,
 };
@@ -87,7 +88,7 @@ pub enum BundleError {
     },
     /// A file has changed since the manifest was written.
     #[error(
-        "the SHA-256 of `{file}` is {found}, but {MANIFEST} says {wanted}\nhint: the file was changed or damaged; copy the bundle again, or refit it"
+        "the SHA-256 of `{file}` is {found}, but {MANIFEST} says {wanted}\nhint: copy the bundle again; if you changed the file yourself, write its new hash into {MANIFEST}"
     )]
     Hash {
         /// Which file.
@@ -176,6 +177,8 @@ pub struct Network {
     pub model: ModelProto,
     /// Where the file lies, if external data has to be read beside it.
     pub path: Option<PathBuf>,
+    /// SHA-256 over the file and its external data.
+    digest: String,
 }
 
 /// A bundle that was read and checked.
@@ -225,13 +228,14 @@ impl Bundle {
             labels: &manifest.labels,
             generator: &manifest.generator,
             classifier: &manifest.classifier,
+            digests: [&generator.digest, &classifier.digest],
         };
         let scoring =
             toml::to_string(&scoring).map_err(|e| BundleError::Manifest(e.to_string()))?;
         let mut whole = Sha256::new();
         whole.update(manifest_bytes);
         for part in [&generator, &classifier] {
-            whole.update(Sha256::digest(&part.bytes));
+            whole.update(&part.digest);
         }
         Ok(Self {
             labels,
@@ -309,6 +313,7 @@ struct ScoringIdentity<'a> {
     labels: &'a [String],
     generator: &'a crate::manifest::GeneratorEntry,
     classifier: &'a crate::manifest::ClassifierEntry,
+    digests: [&'a str; 2],
 }
 
 /// The files of a bundle, with the networks' hashes filled in: name and bytes of each.
@@ -464,6 +469,10 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
     {
         return fault(format!("describe names `{name}`, which is not a label"));
     }
+    check_calibration("calibration", &manifest.calibration, labels)?;
+    if let Some(paper) = &manifest.paper {
+        check_calibration("paper", paper, labels)?;
+    }
     let generator = &manifest.generator;
     if generator.latents.is_empty() {
         return fault("generator.latents is empty: a generator needs noise".to_owned());
@@ -509,6 +518,47 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
     Ok(())
 }
 
+/// Refuses a calibration that no query could use.
+fn check_calibration(
+    name: &str,
+    entry: &CalibrationEntry,
+    labels: &Labels,
+) -> Result<(), BundleError> {
+    let fault = |text: String| Err(BundleError::Manifest(format!("{name}: {text}")));
+    for (query, margin) in &entry.margin {
+        if !(*margin > 0.0 && *margin <= 1.0) {
+            return fault(format!(
+                "margin of \"{query}\" is {margin}; it must be above 0 and at most 1"
+            ));
+        }
+        if query != "default"
+            && let Err(error) = Query::parse(query, labels)
+        {
+            return fault(format!("margin of \"{query}\": {error}"));
+        }
+    }
+    let temperatures = [&entry.temperature.class, &entry.temperature.fake_class];
+    let listed = temperatures.into_iter().flat_map(|value| match value {
+        TemperatureValue::Same(value) => vec![*value],
+        TemperatureValue::ByExcluded(values) => values.clone(),
+    });
+    if let Some(bad) = listed
+        .chain([entry.temperature.real])
+        .find(|t| !(t.is_finite() && *t > 0.0))
+    {
+        return fault(format!("temperature {bad} is not a positive number"));
+    }
+    match (entry.odds_clip, entry.floor) {
+        (Some(clip), _) if clip.is_nan() || clip < 1.0 => {
+            fault(format!("odds_clip is {clip}; it must be at least 1"))
+        }
+        (_, floor) if !(0.0..1.0).contains(&floor) => fault(format!(
+            "floor is {floor}; it must be at least 0 and below 1"
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn check_item(what: &str, item: &ItemEntry) -> Result<(), BundleError> {
     let fault = |text: String| Err(BundleError::Manifest(format!("{what}: {text}")));
     if item.is_picture() && item.shape.len() != 3 {
@@ -551,19 +601,19 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
     if model.graph.is_none() {
         return Err(broken("it holds no graph".to_owned()));
     }
-    let external = external_paths(&model);
+    let mut external = external_paths(&model);
+    external.sort();
+    external.dedup();
+    let mut digest = Sha256::new();
+    digest.update(&bytes);
     for location in &external {
-        match source {
-            Source::Folder(folder) => {
-                inside(folder, location, "external data")?;
-            }
-            Source::Memory(_) => {
-                return Err(BundleError::Outside {
-                    what: "external data",
-                    path: location.clone(),
-                });
-            }
-        }
+        let what = "external data";
+        let Source::Folder(folder) = source else {
+            let path = location.clone();
+            return Err(BundleError::Outside { what, path });
+        };
+        digest.update(location.as_bytes());
+        hash_file(&inside(folder, location, what)?, &mut digest)?;
     }
     let path = path.filter(|_| !external.is_empty());
     Ok(Network {
@@ -571,7 +621,24 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
         bytes,
         model,
         path,
+        digest: hexadecimal(&digest.finalize()),
     })
+}
+
+/// Adds a file to a hash, piece by piece: external data may be larger than memory.
+fn hash_file(path: &Path, digest: &mut Sha256) -> Result<(), BundleError> {
+    let fail = |source| BundleError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = fs::File::open(path).map_err(fail)?;
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut piece).map_err(fail)? {
+            0 => return Ok(()),
+            count => digest.update(&piece[..count]),
+        }
+    }
 }
 
 fn find<'a>(

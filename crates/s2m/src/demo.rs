@@ -12,11 +12,12 @@ use crate::draw::draw;
 use crate::error::Error;
 use crate::grids::{Fit, fit, modes};
 use crate::models;
-use crate::output::{Existing, Staging};
+use crate::output::write_whole;
 use crate::picture::{Panel, scatter};
 use crate::progress::Progress;
+use crate::samplers::SamplerChoice;
 use crate::session::{Machine, Session};
-use crate::settings::{DEFAULT_TV, SampleSettings, SamplerChoice};
+use crate::settings::{DEFAULT_TV, SampleSettings};
 
 /// Steps of the paper's chains on this data.
 const PAPER_STEPS: usize = 400;
@@ -111,7 +112,7 @@ pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Erro
         ..SampleSettings::default()
     };
     let session = Session::open(&bundle, &request.machine, &settings, None)?;
-    let staging = Staging::open(request.out, "demo", Existing::Replace)?;
+    std::fs::create_dir_all(request.out).map_err(Error::write(request.out))?;
     let renderer = Renderer::open(&bundle, &session.runtime, &session.run)?;
     let mut pool = session.shared_pool(None)?;
     let render = |numbers: &[u64]| -> Result<Vec<[f32; 2]>, Error> {
@@ -184,8 +185,8 @@ pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Erro
         }
     }
     let heading = "One generator, six queries: s2m on the 2x16 Gaussians";
-    staging.write("demo.png", &scatter(&panels, 4, heading).to_png()?)?;
     let picture = request.out.join("demo.png");
+    write_whole(&picture, &scatter(&panels, 4, heading).to_png()?)?;
     // Within four standard deviations in two dimensions: 1 − exp(−4²/2).
     let ceiling = [
         100.0,
@@ -200,8 +201,7 @@ pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Erro
         picture,
     };
     let json = serde_json::to_string_pretty(&demo).expect("a table has only plain fields");
-    staging.write("demo.json", json.as_bytes())?;
-    staging.finish(&[])?;
+    write_whole(&request.out.join("demo.json"), json.as_bytes())?;
     Ok(demo)
 }
 

@@ -3,14 +3,14 @@
 use s2m_core::density::Levels;
 use s2m_core::labels::LabelSet;
 use s2m_core::proposals::Purpose;
-use s2m_core::samplers::{Draw, Failure, Goal, History, Next, Sampler, mh, reject, resample};
+use s2m_core::samplers::{Draw, Failure, Goal, History, Next};
 use s2m_core::weight::{LogitError, Weighting};
 use s2m_model::logits::Logits;
 
 use crate::error::Error;
 use crate::pool::{ClassRule, Pool};
 use crate::progress::Progress;
-use crate::settings::SamplerChoice;
+use crate::samplers::SamplerChoice;
 
 /// Rows weighed by one thread before another is worth starting.
 const ROWS_PER_THREAD: usize = 1 << 13;
@@ -89,28 +89,6 @@ pub struct Drawn {
     pub log_weights: Vec<f64>,
 }
 
-/// The sampler that was chosen, ready to run.
-pub fn sampler(choice: SamplerChoice, goal: Goal, offset: f64) -> Box<dyn Sampler> {
-    match choice {
-        SamplerChoice::Reject { tv } => Box::new(reject::Reject::new(goal, tv)),
-        SamplerChoice::Mh { steps } => {
-            Box::new(mh::MetropolisHastings::new(goal, mh::Steps::Fixed(steps)))
-        }
-        SamplerChoice::MhAuto { tv } => Box::new(mh::MetropolisHastings::new(
-            goal,
-            mh::Steps::ForDistance(tv),
-        )),
-        SamplerChoice::Resample { unique } => {
-            let copies = if unique {
-                resample::Copies::Refused
-            } else {
-                resample::Copies::Allowed
-            };
-            Box::new(resample::Resample::new(goal, offset, copies))
-        }
-    }
-}
-
 /// Runs a sampler for one query over a pool.
 pub fn draw(
     pool: &mut Pool<'_>,
@@ -120,7 +98,7 @@ pub fn draw(
     progress: &dyn Progress,
 ) -> Result<Drawn, Error> {
     let offset = pool.proposals().uniform(Purpose::Resample, 0);
-    let mut sampler = sampler(choice, goal, offset);
+    let mut sampler = choice.sampler(goal, offset);
     let (mut log_weights, mut log_uniforms) = (Vec::new(), Vec::new());
     progress.begin("scoring proposals", None);
     let outcome = loop {

@@ -70,6 +70,9 @@ pub enum Error {
         /// What it holds.
         what: &'static str,
     },
+    /// The output folder is a file.
+    #[error("`{}` is a file, not a folder", .0.display())]
+    NotAFolder(PathBuf),
     /// A file or folder cannot be written.
     #[error("could not write `{}`: {source}", .path.display())]
     Write {

@@ -7,17 +7,24 @@ use s2m_core::proposals::Purpose;
 use s2m_core::query::Query;
 use s2m_core::samplers::{Goal, Info, PILOT_BUDGET, reject};
 use s2m_core::weight::Explanation;
-use serde::Serialize;
+use s2m_model::bundle::Bundle;
+use serde::{Deserialize, Serialize};
 
-use crate::draw::{class, draw};
+use crate::draw::{Target, class, draw};
 use crate::error::Error;
 use crate::models;
+use crate::pool::Pool;
 use crate::progress::Progress;
+use crate::report::RuleName;
+use crate::samplers::Details;
 use crate::session::{Machine, Refusal, Session, refusal};
-use crate::settings::{DEFAULT_TV, SampleSettings, SamplerChoice};
+use crate::settings::SampleSettings;
 
 /// Samples of the short draw that fixes the cap.
 const PILOT_SAMPLES: usize = 256;
+
+/// Largest proposal number that can be asked for.
+const MAX_PROPOSAL: u64 = 1 << 48;
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -28,7 +35,9 @@ pub struct Request<'a> {
     pub query: &'a str,
     /// The proposal's number.
     pub proposal: u64,
-    /// Seed and calibration.
+    /// Folder of a finished run, whose seed, settings and cap then hold.
+    pub run: Option<&'a Path>,
+    /// Seed and calibration, where no run is named; the sampler is `reject`.
     pub settings: SampleSettings,
     /// What to score with.
     pub machine: Machine<'a>,
@@ -68,10 +77,10 @@ pub struct Explained {
     pub log_conditional: f64,
     /// Log weight; null outside the support.
     pub log_weight: f64,
-    /// Log of the cap of a short draw with `reject`.
-    pub log_cap: f64,
+    /// Log of the cap of `reject`; null for a run of another sampler.
+    pub log_cap: Option<f64>,
     /// Probability with which `reject` accepts a proposal of this weight.
-    pub acceptance: f64,
+    pub acceptance: Option<f64>,
     /// The proposal's own uniform number.
     pub uniform: f64,
     /// Whether it is accepted.
@@ -91,36 +100,151 @@ pub struct ExplainedSet {
     pub density: f64,
 }
 
+/// What is needed of a finished run's report.
+#[derive(Debug, Deserialize)]
+struct RunRecord {
+    query: String,
+    bundle_hash: String,
+    seed: u64,
+    settings: SampleSettings,
+    calibration: RunCalibration,
+    #[serde(default)]
+    classes: Vec<String>,
+    class_rule: Option<RuleName>,
+    details: Details,
+}
+
+#[derive(Debug, Deserialize)]
+struct RunCalibration {
+    floor: f64,
+}
+
 /// Explains one proposal; refused where the query has no samples at all.
 pub fn explain(
     request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<Result<Explained, Refusal>, Error> {
+    if request.proposal > MAX_PROPOSAL {
+        return Err(Error::Setting(format!(
+            "--proposal is {}; it must be at most {MAX_PROPOSAL}",
+            request.proposal
+        )));
+    }
     let bundle = models::open(request.model)?;
     let query = Query::parse(request.query, bundle.labels())?;
-    let session = Session::open(&bundle, &request.machine, &request.settings, None)?;
-    let (mut pool, target) = session.plan(&query, None, progress)?;
-    let tv = match request.settings.sampler {
-        SamplerChoice::Reject { tv } => tv,
-        _ => DEFAULT_TV,
-    };
+    match request.run {
+        None => by_a_short_draw(request, &bundle, &query, progress),
+        Some(folder) => by_a_run(request, &bundle, &query, folder).map(Ok),
+    }
+}
+
+/// The fate under a cap from a short draw of its own.
+fn by_a_short_draw(
+    request: &Request<'_>,
+    bundle: &Bundle,
+    query: &Query,
+    progress: &dyn Progress,
+) -> Result<Result<Explained, Refusal>, Error> {
+    let session = Session::open(bundle, &request.machine, &request.settings, None)?;
+    let (mut pool, target) = session.plan(query, None, progress)?;
+    let samples = NonZeroUsize::new(PILOT_SAMPLES).expect("256 is not zero");
     let goal = Goal {
-        samples: NonZeroUsize::new(PILOT_SAMPLES).expect("256 is not zero"),
+        samples,
         max_calls: PILOT_BUDGET,
     };
-    let drawn = draw(
-        &mut pool,
-        &target,
-        SamplerChoice::Reject { tv },
-        goal,
-        progress,
-    )?;
+    let sampler = request.settings.sampler;
+    let drawn = draw(&mut pool, &target, sampler, goal, progress)?;
     let log_cap = match drawn.outcome.map(|draw| draw.info) {
-        Ok(Info::Reject(info)) => info.log_cap,
-        Ok(_) => f64::INFINITY,
-        Err(failure) => return Ok(Err(refusal(failure, &target.weighting))),
+        Ok(Info::Reject(info)) => Some(info.log_cap),
+        Ok(_) => None,
+        Err(failure) => return Ok(Err(refusal(failure, &target.weighting, sampler))),
     };
-    let number = request.proposal;
+    weighed(request.proposal, &session, &mut pool, &target, log_cap).map(Ok)
+}
+
+/// The fate in a finished run, under its own seed, settings and cap.
+fn by_a_run(
+    request: &Request<'_>,
+    bundle: &Bundle,
+    query: &Query,
+    folder: &Path,
+) -> Result<Explained, Error> {
+    let path = folder.join("report.json");
+    let unreadable = |reason: String| Error::Read {
+        path: path.clone(),
+        reason,
+    };
+    let text = std::fs::read_to_string(&path).map_err(|e| unreadable(e.to_string()))?;
+    let record: RunRecord = serde_json::from_str(&text).map_err(|e| unreadable(e.to_string()))?;
+    if record.bundle_hash != bundle.hash() {
+        return Err(Error::Setting(format!(
+            "the run in `{}` was drawn from another model",
+            folder.display()
+        )));
+    }
+    if Query::parse(&record.query, bundle.labels()).as_ref() != Ok(query) {
+        let text = format!(
+            "the run in `{}` was drawn for `{}`, not for `{}`",
+            folder.display(),
+            record.query,
+            query.text()
+        );
+        return Err(Error::Setting(text));
+    }
+    let mut settings = SampleSettings {
+        seed: Some(record.seed),
+        ..record.settings
+    };
+    settings.overrides.purity = None;
+    settings.overrides.floor = Some(record.calibration.floor);
+    let session = Session::open(bundle, &request.machine, &settings, None)?;
+    let used = record
+        .classes
+        .iter()
+        .filter_map(|name| bundle.labels().find(name))
+        .collect();
+    let (mut pool, target) = session.known_plan(query, used, record.class_rule)?;
+    let log_cap = match record.details {
+        Details::Reject { log_cap, .. } => Some(log_cap),
+        Details::Mh { .. } | Details::Resample { .. } => None,
+    };
+    let mut explained = weighed(request.proposal, &session, &mut pool, &target, log_cap)?;
+    let sample = sample_of(request.proposal, &folder.join("metadata.csv"))?;
+    explained.verdict = match sample {
+        Some(row) => format!("kept: it is sample {row} of the run in `{}`", folder.display()),
+        None if explained.accepted => {
+            "not in the run: `reject` would have kept it, but the run had all its samples before it came".to_owned()
+        }
+        None => explained.verdict,
+    };
+    explained.accepted = sample.is_some();
+    Ok(explained)
+}
+
+/// The row of a run's table that holds a proposal, counted from 0.
+fn sample_of(proposal: u64, path: &Path) -> Result<Option<usize>, Error> {
+    let fail = |reason: String| Error::Read {
+        path: path.to_owned(),
+        reason,
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+    let (header, rows) = text.split_once('\n').unwrap_or((&text, ""));
+    // Columns are counted from the end: label names in front may hold commas inside quotes.
+    let behind = header.split(',').rev().position(|name| name == "proposal");
+    let behind = behind.ok_or_else(|| fail("it has no column `proposal`".to_owned()))?;
+    let wanted = proposal.to_string();
+    let holds = |row: &str| row.split(',').rev().nth(behind) == Some(wanted.as_str());
+    Ok(rows.lines().position(holds))
+}
+
+/// Every step from the proposal's logits to its weight, and its fate under a cap if there is one.
+fn weighed(
+    number: u64,
+    session: &Session<'_>,
+    pool: &mut Pool<'_>,
+    target: &Target,
+    log_cap: Option<f64>,
+) -> Result<Explained, Error> {
     let rows = pool.one(number)?;
     let evidence = rows.evidence(0);
     let explained = target.weighting.explain(evidence);
@@ -129,13 +253,14 @@ pub fn explain(
         source,
     })?;
     let uniform = pool.proposals().uniform(Purpose::Accept, number);
-    let names = bundle.labels();
-    let accepted = reject::accepts(explained.log_weight, uniform.ln(), log_cap);
-    Ok(Ok(Explained {
-        query: query.text().to_owned(),
+    let names = session.bundle.labels();
+    let accepted =
+        log_cap.is_some_and(|cap| reject::accepts(explained.log_weight, uniform.ln(), cap));
+    Ok(Explained {
+        query: target.weighting.query().text().to_owned(),
         proposal: number,
         seed: session.seed,
-        class: class(&pool, number).map(|c| names.name(c as usize).to_owned()),
+        class: class(pool, number).map(|c| names.name(c as usize).to_owned()),
         class_logits: evidence.class_logits.to_vec(),
         real_logit: evidence.real_logit,
         class_probabilities: explained.class.clone(),
@@ -160,22 +285,23 @@ pub fn explain(
         log_conditional: explained.log_conditional,
         log_weight: explained.log_weight,
         log_cap,
-        acceptance: (explained.log_weight - log_cap).min(0.0).exp(),
+        acceptance: log_cap.map(|cap| (explained.log_weight - cap).min(0.0).exp()),
         uniform,
         accepted,
-        verdict: verdict(&explained, accepted),
-    }))
+        verdict: verdict(&explained, log_cap.map(|_| accepted)),
+    })
 }
 
-fn verdict(explained: &Explanation, accepted: bool) -> String {
-    let text = if explained.under_floor {
-        "not kept: the posterior of the query lies under the floor"
-    } else if explained.log_density == f64::NEG_INFINITY {
-        "not kept: the query has no density here, so the item lies outside its support"
-    } else if accepted {
-        "kept by `reject`: its uniform number lies under its acceptance"
-    } else {
-        "not kept by `reject`: its uniform number lies above its acceptance"
+/// The reason in words; `accepted` is none where no cap decided.
+fn verdict(explained: &Explanation, accepted: Option<bool>) -> String {
+    let text = match accepted {
+        _ if explained.under_floor => "not kept: the posterior of the query lies under the floor",
+        _ if explained.log_density == f64::NEG_INFINITY => {
+            "not kept: the query has no density here, so the item lies outside its support"
+        }
+        Some(true) => "kept by `reject`: its uniform number lies under its acceptance",
+        Some(false) => "not kept by `reject`: its uniform number lies above its acceptance",
+        None => "not kept: other proposals came first in its chain or its part of the pool",
     };
     text.to_owned()
 }

@@ -20,6 +20,7 @@ pub mod progress;
 mod purity;
 pub mod report;
 pub mod sample;
+pub mod samplers;
 pub mod session;
 pub mod settings;
 pub mod weigh;

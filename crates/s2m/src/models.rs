@@ -39,12 +39,19 @@ pub fn embedded_names() -> impl Iterator<Item = &'static str> {
     EMBEDDED.iter().map(|(name, _)| *name)
 }
 
-/// Opens the bundle in a folder, or the embedded one of that name.
+/// Opens the bundle in a folder (its ending may be left out), or the embedded one of that name.
 pub fn open(model: &Path) -> Result<Bundle, Error> {
-    if model.is_dir() {
-        return Ok(Bundle::open(model)?);
-    }
     let name = model.to_string_lossy();
+    let completed = Path::new(&*name).with_file_name(format!(
+        "{}.s2m",
+        model.file_name().unwrap_or_default().to_string_lossy()
+    ));
+    if let Some(folder) = [model, &completed]
+        .into_iter()
+        .find(|folder| folder.is_dir())
+    {
+        return Ok(Bundle::open(folder)?);
+    }
     let plain = name.strip_suffix(".s2m").unwrap_or(&name);
     match EMBEDDED.iter().find(|(embedded, _)| *embedded == plain) {
         Some((_, files)) => Ok(Bundle::from_files(files)?),

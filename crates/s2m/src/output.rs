@@ -33,6 +33,13 @@ pub struct Staging {
 impl Staging {
     /// Starts or continues the folder for a request.
     pub fn open(target: &Path, identity: &str, existing: Existing) -> Result<Self, Error> {
+        // A link to a folder stays a link; what it points at is filled.
+        let resolved = target.is_symlink().then(|| target.canonicalize());
+        let resolved = resolved.and_then(Result::ok);
+        let target = resolved.as_deref().unwrap_or(target);
+        if target.is_file() {
+            return Err(Error::NotAFolder(target.to_owned()));
+        }
         if existing == Existing::Keep {
             check_free(target)?;
         }
@@ -44,8 +51,11 @@ impl Staging {
             })?;
         let partial = target.with_file_name(format!("{}.partial", name.to_string_lossy()));
         let left = fs::read_to_string(partial.join(IDENTITY));
-        if partial.exists() && left.ok().as_deref() != Some(identity) {
-            fs::remove_dir_all(&partial).map_err(Error::write(&partial))?;
+        match left {
+            Ok(left) if left == identity => {}
+            Ok(_) => fs::remove_dir_all(&partial).map_err(Error::write(&partial))?,
+            // Not ours: nothing of s2m ever lies there without its identity.
+            Err(_) => check_free(&partial)?,
         }
         fs::create_dir_all(&partial).map_err(Error::write(&partial))?;
         let staging = Self {
@@ -91,7 +101,7 @@ impl Staging {
     }
 }
 
-/// Refuses a folder that holds anything, and a path that is a file.
+/// Refuses a folder that holds anything.
 fn check_free(target: &Path) -> Result<(), Error> {
     let occupied = |what| {
         Err(Error::Occupied {
@@ -103,7 +113,6 @@ fn check_free(target: &Path) -> Result<(), Error> {
         Ok(0) => Ok(()),
         Ok(_) => occupied("files"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(_) if target.is_file() => occupied("a file, not a folder"),
         Err(error) => Err(Error::Write {
             path: target.to_owned(),
             source: error,
@@ -116,6 +125,14 @@ fn sync(folder: &Path) -> Result<(), Error> {
     fs::File::open(folder)
         .and_then(|f| f.sync_all())
         .map_err(Error::write(folder))
+}
+
+/// Writes one file whole: it has its old content or the new one, never a part.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let partial = path.with_file_name(format!(".{name}.partial"));
+    fs::write(&partial, bytes).map_err(Error::write(path))?;
+    fs::rename(&partial, path).map_err(Error::write(path))
 }
 
 /// A NumPy file of 32-bit floats, written row by row.
@@ -240,10 +257,18 @@ mod tests {
         let error = Staging::open(&file, "x", Existing::Keep)
             .unwrap_err()
             .to_string();
+        assert!(error.ends_with("file` is a file, not a folder"), "{error}");
+        // A folder of that name which is not ours is left alone.
+        fs::create_dir(root.path().join("new.partial")).unwrap();
+        fs::write(root.path().join("new.partial/thesis"), "x").unwrap();
+        let error = Staging::open(&root.path().join("new"), "x", Existing::Keep).unwrap_err();
         assert!(
-            error.contains("already holds a file, not a folder"),
+            error
+                .to_string()
+                .contains("new.partial` already holds files"),
             "{error}"
         );
+        assert!(root.path().join("new.partial/thesis").exists());
     }
 
     #[test]

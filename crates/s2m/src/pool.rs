@@ -13,6 +13,7 @@ use s2m_model::runtime::Runtime;
 
 use crate::error::Error;
 use crate::progress::Progress;
+use crate::report::RuleName;
 
 /// Proposals scored between two signs of progress.
 const CHUNK: usize = 1 << 13;
@@ -29,6 +30,15 @@ pub enum ClassRule {
 }
 
 impl ClassRule {
+    /// Its name in a report.
+    pub fn name(&self) -> Option<RuleName> {
+        match self {
+            Self::None => None,
+            Self::Drawn(_) => Some(RuleName::Drawn),
+            Self::Cycled(_) => Some(RuleName::Cycled),
+        }
+    }
+
     /// The class of one proposal.
     pub fn class(&self, proposals: &Proposals, number: u64) -> Option<u32> {
         match self {

@@ -50,13 +50,9 @@ pub(crate) fn with_purity(
         let posterior = levels.log_posterior(target.weighting.query()).exp();
         items.push((posterior, (log_weight - largest).exp()));
     }
-    let floor = floor_for(&mut items, purity).ok_or_else(|| {
-        let best = items.iter().map(|item| item.0).fold(0.0, f64::max);
-        Error::Setting(format!(
-            "--purity {purity} is out of reach: the largest posterior among {} supported proposals is {best:.3}",
-            items.len()
-        ))
-    })?;
+    // A purity that no item reaches becomes a floor that no item passes: the sampler then says that
+    // the query is out of reach.
+    let floor = floor_for(&mut items, purity).unwrap_or(purity);
     let weighting = target.weighting.with_floor(floor);
     Ok(Target {
         weighting,

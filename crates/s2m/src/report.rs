@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use s2m_core::diagnostics::{WeightSummary, duplicates, summarise};
-use s2m_core::samplers::{Draw, Info};
-use serde::Serialize;
+use s2m_core::samplers::Draw;
+use serde::{Deserialize, Serialize};
 
+use crate::samplers::Details;
 use crate::settings::SampleSettings;
 
 /// Everything about one draw that can be traced later.
@@ -32,6 +33,8 @@ pub struct Report {
     /// Classes asked of a conditional generator.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+    /// How its classes are dealt out to proposals; null for an unconditional one.
+    pub class_rule: Option<RuleName>,
     /// Software versions.
     pub versions: BTreeMap<String, String>,
     /// Samples written.
@@ -72,6 +75,16 @@ pub struct Report {
     pub seconds: f64,
 }
 
+/// How classes are dealt out to proposals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleName {
+    /// Drawn from the proposal's own random number, among the classes asked for.
+    Drawn,
+    /// The number modulo the number of classes, as in a bank.
+    Cycled,
+}
+
 /// The calibration that was in force for the query.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AppliedCalibration {
@@ -87,64 +100,6 @@ pub struct AppliedCalibration {
     pub margin: f64,
     /// Least posterior of the query.
     pub floor: f64,
-}
-
-/// What only one sampler can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(tag = "sampler", rename_all = "kebab-case")]
-pub enum Details {
-    /// Of `reject`.
-    Reject {
-        /// Log of the cap.
-        log_cap: f64,
-        /// Proposals before the cap was fixed.
-        pilot: usize,
-        /// Proposals after it.
-        fresh: usize,
-    },
-    /// Of `mh`.
-    Mh {
-        /// Proposals per chain.
-        steps: usize,
-        /// Chains run.
-        chains: usize,
-        /// Chains that met no supported proposal.
-        dead_chains: usize,
-        /// Split R-hat of the log weight.
-        r_hat: Option<f64>,
-        /// Effective sample size of the log weight.
-        chain_ess: Option<f64>,
-    },
-    /// Of `resample`.
-    Resample {
-        /// Proposals in the pool.
-        pool: usize,
-        /// Effective number among them.
-        effective: f64,
-    },
-}
-
-impl From<&Info> for Details {
-    fn from(info: &Info) -> Self {
-        match info {
-            Info::Reject(info) => Self::Reject {
-                log_cap: info.log_cap,
-                pilot: info.pilot,
-                fresh: info.fresh,
-            },
-            Info::Mh(info) => Self::Mh {
-                steps: info.steps,
-                chains: info.chains,
-                dead_chains: info.dead_chains,
-                r_hat: info.mixing.map(|m| m.r_hat),
-                chain_ess: info.mixing.map(|m| m.effective),
-            },
-            Info::Resample(info) => Self::Resample {
-                pool: info.pool,
-                effective: info.effective,
-            },
-        }
-    }
 }
 
 impl Report {

@@ -22,7 +22,8 @@ use crate::output::Staging;
 use crate::pool::{ClassRule, Pool, row_shape};
 use crate::progress::{Progress, Silent};
 use crate::purity;
-use crate::report::{AppliedCalibration, Details, Report};
+use crate::report::{AppliedCalibration, Report, RuleName};
+use crate::samplers::{Details, SamplerChoice};
 use crate::settings::{CALLS_PER_SAMPLE, SampleSettings};
 use crate::weigh;
 use crate::write::SampleWriter;
@@ -184,6 +185,34 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// A pool and a target for a query whose classes are known already.
+    pub(crate) fn known_plan(
+        &self,
+        query: &Query,
+        used: LabelSet,
+        rule: Option<RuleName>,
+    ) -> Result<(Pool<'_>, Target), Error> {
+        let weighting = weigh::weighting(self.bundle, query, self.settings)?;
+        let classes = self.bundle.classes().unwrap_or(0);
+        let shares = cover::equal_shares(used, classes);
+        let (rule, weighting) = match rule {
+            None => (ClassRule::None, weighting),
+            Some(RuleName::Cycled) => (
+                ClassRule::Cycled(classes),
+                self.with_classes(weighting, &shares)?,
+            ),
+            Some(RuleName::Drawn) => (
+                ClassRule::Drawn(shares.clone()),
+                self.with_classes(weighting, &shares)?,
+            ),
+        };
+        let target = Target {
+            classes: used,
+            ..Target::new(weighting, Sequence::all())
+        };
+        Ok((self.pool(rule), target))
+    }
+
     pub(crate) fn with_classes(
         &self,
         weighting: Weighting,
@@ -227,7 +256,10 @@ impl<'a> Session<'a> {
             seed: self.seed,
             device: self.run.device.name().to_owned(),
             reproducible: !self.run.fast,
-            settings: self.settings.clone(),
+            settings: SampleSettings {
+                seed: Some(self.seed),
+                ..self.settings.clone()
+            },
             calibration: AppliedCalibration {
                 class_temperature: calibration.class.at(query)?,
                 fake_class_temperature: calibration.fake_class.at(query)?,
@@ -241,6 +273,7 @@ impl<'a> Session<'a> {
                 .iter()
                 .map(|c| names.name(c).to_owned())
                 .collect(),
+            class_rule: None,
             versions: BTreeMap::from([
                 ("s2m".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
                 ("onnxruntime".to_owned(), self.runtime.version()),
@@ -318,11 +351,13 @@ impl Job<'_, '_> {
         let drawn = draw(pool, &target, settings.sampler, goal, progress)?;
         let kept = match drawn.outcome {
             Ok(kept) => kept,
-            Err(failure) => return Ok(Err(refusal(failure, &target.weighting))),
+            Err(failure) => return Ok(Err(refusal(failure, &target.weighting, settings.sampler))),
         };
         let mut report = session
             .report(&target)?
             .with_draw(&kept, &drawn.log_weights);
+        report.settings.max_calls = Some(goal.max_calls);
+        report.class_rule = pool.rule().name();
         let last = target.sequence.needed(drawn.log_weights.len());
         report.from_bank = last.min(session.bank_rows as usize);
         let writer = SampleWriter {
@@ -340,23 +375,11 @@ impl Job<'_, '_> {
     }
 }
 
-pub(crate) fn refusal(failure: Failure, weighting: &Weighting) -> Refusal {
-    let advice = match &failure {
-        Failure::Unreachable { .. } if weighting.floor() > 0.0 => {
-            "lower --floor or --purity, check `s2m classes` for what the generator makes, or loosen the query"
-        }
-        Failure::Unreachable { .. } => {
-            "check `s2m classes` for what the generator makes, raise --margin towards 1, or loosen the query"
-        }
-        Failure::OutOfCalls { .. } => {
-            "allow more with --max-calls, ask for fewer samples, or accept a larger --tv"
-        }
-        Failure::NotUnique { .. } => {
-            "leave --unique out, ask for fewer samples, or use --sampler reject"
-        }
-    };
+pub(crate) fn refusal(failure: Failure, weighting: &Weighting, sampler: SamplerChoice) -> Refusal {
+    let advice = sampler.advice(&failure, weighting.floor());
+    let query = weighting.query().text().to_owned();
     Refusal {
-        query: weighting.query().text().to_owned(),
+        query,
         failure,
         advice,
     }

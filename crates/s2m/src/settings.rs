@@ -1,10 +1,8 @@
 //! What a person can choose about a draw. Each choice carries only the options that it uses.
 
-use std::num::NonZeroUsize;
-
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::samplers::SamplerChoice;
 
 /// How to draw; the resolved settings are written beside every result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,55 +43,6 @@ impl Default for SampleSettings {
             overrides: Overrides::default(),
             classes: ClassChoice::Best,
             latents: false,
-        }
-    }
-}
-
-/// A sampler with its own options.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum SamplerChoice {
-    /// Rejection with a cap, within this distance of the target.
-    Reject {
-        /// Total variation distance.
-        tv: f64,
-    },
-    /// The paper's Metropolis–Hastings with this many steps per sample.
-    Mh {
-        /// Proposals per chain.
-        steps: NonZeroUsize,
-    },
-    /// The same, with as many steps as this distance needs.
-    MhAuto {
-        /// Total variation distance.
-        tv: f64,
-    },
-    /// Systematic resampling.
-    Resample {
-        /// Whether every sample must be another proposal.
-        unique: bool,
-    },
-}
-
-impl SamplerChoice {
-    /// The sampler's name as typed.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Reject { .. } => "reject",
-            Self::Mh { .. } | Self::MhAuto { .. } => "mh",
-            Self::Resample { .. } => "resample",
-        }
-    }
-
-    /// Refuses numbers outside their range.
-    pub fn check(&self) -> Result<(), Error> {
-        match *self {
-            Self::Reject { tv } | Self::MhAuto { tv } if !(tv > 0.0 && tv < 1.0) => {
-                Err(Error::Setting(format!(
-                    "--tv is {tv}; it must lie strictly between 0 and 1"
-                )))
-            }
-            _ => Ok(()),
         }
     }
 }

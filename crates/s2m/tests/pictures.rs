@@ -101,6 +101,7 @@ fn logits_follow_from_the_written_pixels() {
                 model: &model,
                 query,
                 proposal: number,
+                run: None,
                 settings: settings.clone(),
                 machine: Machine::default(),
             };

@@ -10,7 +10,7 @@ use s2m::settings::SampleSettings;
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
-use crate::options::{MachineOptions, TalkOptions, WeighOptions};
+use crate::options::{MachineOptions, TalkOptions, WeighOptions, count};
 use crate::streams::Streams;
 use crate::table::{percent, table};
 
@@ -30,12 +30,13 @@ pub(crate) struct ClassesArgs {
     #[arg(long, value_name = "BANK")]
     bank: Option<PathBuf>,
 
-    /// Proposals to look at [default: all of the bank, or 65536]
-    #[arg(short = 'n', long = "proposals", value_name = "N")]
+    #[arg(short = 'n', long = "proposals", value_name = "N", value_parser = count, help = format!(
+        "Proposals to look at [default: all of the bank, or {DEFAULT_PROPOSALS}]"
+    ))]
     proposals: Option<NonZeroUsize>,
 
     /// Show only the N largest classes; needed for more than 10 labels
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     top: Option<NonZeroUsize>,
 
     /// Seed of the proposals [default: 0, or the bank's]
@@ -53,7 +54,6 @@ pub(crate) struct ClassesArgs {
 }
 
 pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answer> {
-    debug_assert_eq!(DEFAULT_PROPOSALS, 65_536, "the help text above says so");
     let request = Request {
         model: &args.model,
         bank: args.bank.as_deref(),

@@ -9,7 +9,7 @@ use s2m::demo::{Demo, Request, Row, demo};
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
-use crate::options::{MachineOptions, TalkOptions};
+use crate::options::{MachineOptions, TalkOptions, count};
 use crate::streams::Streams;
 use crate::table::table;
 
@@ -26,7 +26,8 @@ pub(crate) struct DemoArgs {
         short = 'n',
         long = "samples",
         value_name = "N",
-        default_value = "10000"
+        default_value = "10000",
+        value_parser = count
     )]
     samples: NonZeroUsize,
 

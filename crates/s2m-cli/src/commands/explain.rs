@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use s2m::explain::{Explained, Request, explain};
-use s2m::settings::{DEFAULT_TV, SampleSettings, SamplerChoice};
+use s2m::samplers::SamplerChoice;
+use s2m::settings::{DEFAULT_TV, SampleSettings};
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
@@ -13,8 +14,9 @@ use crate::options::{MachineOptions, TalkOptions, WeighOptions};
 use crate::streams::Streams;
 use crate::table::table;
 
-const EXAMPLES: &str = "Example:
-  s2m explain gaussians-exact \"A - B\" --proposal 3";
+const EXAMPLES: &str = "Examples:
+  s2m explain gaussians-exact \"A - B\" --proposal 3
+  s2m explain gaussians-exact \"A - B\" --proposal 3 --run out";
 
 /// Show every step from one proposal's classifier answers to its fate
 #[derive(Debug, Args)]
@@ -32,11 +34,15 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "K")]
     proposal: u64,
 
+    /// Output folder of `s2m sample`: its seed, settings and cap then hold
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "tv"])]
+    run: Option<PathBuf>,
+
     /// Seed of the proposals
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 
-    /// Distance from the target for which the cap is chosen
+    /// Distance from the target for which a short draw chooses the cap
     #[arg(long, value_name = "TV", default_value_t = DEFAULT_TV)]
     tv: f64,
 
@@ -57,6 +63,7 @@ pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Result<Answe
         model: &args.model,
         query: &args.query,
         proposal: args.proposal,
+        run: args.run.as_deref(),
         settings: SampleSettings {
             seed: Some(args.seed),
             sampler,
@@ -121,10 +128,14 @@ fn show(e: &Explained, streams: &mut Streams<'_>) -> Result<()> {
         line("log odds real:generated", format!("{:.4}", e.log_odds)),
         line("log conditional term", format!("{:.4}", e.log_conditional)),
         line("log weight", format!("{:.4}", e.log_weight)),
-        line("log cap", format!("{:.4}", e.log_cap)),
-        line("acceptance", format!("{:.4}", e.acceptance)),
-        line("its uniform number", format!("{:.4}", e.uniform)),
     ]);
+    if let (Some(log_cap), Some(acceptance)) = (e.log_cap, e.acceptance) {
+        rows.extend([
+            line("log cap", format!("{log_cap:.4}")),
+            line("acceptance", format!("{acceptance:.4}")),
+            line("its uniform number", format!("{:.4}", e.uniform)),
+        ]);
+    }
     // Left-aligned values read better here than a table of numbers.
     let width = rows
         .iter()

@@ -29,6 +29,11 @@ pub(crate) struct InfoArgs {
 
 pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> {
     let Some(model) = &args.model else {
+        if args.talk.json {
+            let names: Vec<&str> = s2m::models::embedded_names().collect();
+            print_json(&names, streams)?;
+            return Ok(Answer::Yes);
+        }
         for name in s2m::models::embedded_names() {
             writeln!(streams.out, "{name}")?;
         }
@@ -71,6 +76,10 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         .iter()
         .map(|l| format!("{} [{}]", l.input, shape(&l.shape)));
     let calibration = &manifest.calibration;
+    let margins = calibration
+        .margin
+        .iter()
+        .map(|(query, margin)| format!("{margin} ({query})"));
     let rule = match manifest.labelling.model {
         LabellingModel::OneOf => "one-of: each item shows one label of its set",
         LabellingModel::PerClass => "per-class: items drawn for each label",
@@ -102,15 +111,17 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         (
             "calibration",
             format!(
-                "real temperature {}, margins {:?}, floor {}",
-                calibration.temperature.real, calibration.margin, calibration.floor
+                "real temperature {}, margin {}, floor {}",
+                calibration.temperature.real,
+                margins.collect::<Vec<_>>().join(", "),
+                calibration.floor
             ),
         ),
         ("data", manifest.provenance.data.clone()),
         ("licence", manifest.provenance.licence.clone()),
         ("recipe", manifest.provenance.recipe.clone()),
     ];
-    for (name, value) in lines {
+    for (name, value) in lines.into_iter().filter(|(_, value)| !value.is_empty()) {
         writeln!(streams.out, "{name:<12} {value}")?;
     }
     Ok(Answer::Yes)

@@ -9,7 +9,7 @@ use s2m::mine::{Request, mine};
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
-use crate::options::{MachineOptions, TalkOptions};
+use crate::options::{MachineOptions, TalkOptions, count};
 use crate::streams::Streams;
 
 const EXAMPLES: &str = "Examples:
@@ -27,7 +27,7 @@ pub(crate) struct MineArgs {
     model: PathBuf,
 
     /// Number of proposals
-    #[arg(short = 'n', long = "proposals", value_name = "N")]
+    #[arg(short = 'n', long = "proposals", value_name = "N", value_parser = count)]
     proposals: NonZeroUsize,
 
     /// Folder of the bank

@@ -1,18 +1,19 @@
 //! `s2m sample`: draw items for a query, or for every joint class.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use s2m::output::Existing;
 use s2m::report::Report;
 use s2m::sample::{Request, Wanted, sample};
-use s2m::settings::{ClassChoice, DEFAULT_TV, SampleSettings, SamplerChoice};
+use s2m::samplers::SamplerChoice;
+use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, SampleSettings};
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
-use crate::options::{MachineOptions, TalkOptions, WeighOptions};
+use crate::options::{MachineOptions, TalkOptions, WeighOptions, count};
 use crate::streams::Streams;
 
 const EXAMPLES: &str = "Examples:
@@ -52,7 +53,7 @@ pub(crate) struct SampleArgs {
     all_joint: bool,
 
     /// Number of items
-    #[arg(short = 'n', long = "samples", value_name = "N", default_value = "16")]
+    #[arg(short = 'n', long = "samples", value_name = "N", default_value = "16", value_parser = count)]
     samples: NonZeroUsize,
 
     /// Folder for the items, their table and the report
@@ -67,12 +68,13 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_enum, default_value_t = SamplerName::Reject)]
     sampler: SamplerName,
 
-    /// Distance from the target in total variation, for `reject` and for automatic steps of `mh`
-    #[arg(long, value_name = "TV", default_value_t = DEFAULT_TV)]
-    tv: f64,
+    #[arg(long, value_name = "TV", help = format!(
+        "Distance from the target in total variation, for `reject` and automatic steps of `mh` [default: {DEFAULT_TV}]"
+    ))]
+    tv: Option<f64>,
 
     /// Steps per item for `mh` [default: as many as --tv needs]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = count)]
     steps: Option<NonZeroUsize>,
 
     /// Refuse to take a proposal twice, for `resample`
@@ -87,8 +89,9 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "BANK")]
     bank: Option<PathBuf>,
 
-    /// Most proposals to score [default: 2000 per item]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count, help = format!(
+        "Most proposals to score [default: {CALLS_PER_SAMPLE} per item]"
+    ))]
     max_calls: Option<NonZeroUsize>,
 
     /// Class asked of a conditional generator where several would do
@@ -133,10 +136,18 @@ impl SampleArgs {
         if self.unique && self.sampler != SamplerName::Resample {
             anyhow::bail!("--unique is for --sampler resample");
         }
+        let by_distance = match (self.sampler, self.steps) {
+            (SamplerName::Reject, _) | (SamplerName::Mh, None) => true,
+            (SamplerName::Mh, Some(_)) | (SamplerName::Resample, _) => false,
+        };
+        if self.tv.is_some() && !by_distance {
+            anyhow::bail!("--tv is for --sampler reject, and for --sampler mh without --steps");
+        }
+        let tv = self.tv.unwrap_or(DEFAULT_TV);
         Ok(match (self.sampler, self.steps) {
-            (SamplerName::Reject, _) => SamplerChoice::Reject { tv: self.tv },
+            (SamplerName::Reject, _) => SamplerChoice::Reject { tv },
             (SamplerName::Mh, Some(steps)) => SamplerChoice::Mh { steps },
-            (SamplerName::Mh, None) => SamplerChoice::MhAuto { tv: self.tv },
+            (SamplerName::Mh, None) => SamplerChoice::MhAuto { tv },
             (SamplerName::Resample, _) => SamplerChoice::Resample {
                 unique: self.unique,
             },
@@ -196,7 +207,7 @@ pub(crate) fn run(args: &SampleArgs, streams: &mut Streams<'_>) -> Result<Answer
     }
     for answer in &answers {
         match answer {
-            Ok(report) if !args.talk.quiet => tell(report, &args.out, streams)?,
+            Ok(report) if !args.talk.quiet => tell(report, streams)?,
             Ok(_) => {}
             Err(refusal) => writeln!(streams.err, "no samples for {refusal}")?,
         }
@@ -205,7 +216,7 @@ pub(crate) fn run(args: &SampleArgs, streams: &mut Streams<'_>) -> Result<Answer
     Ok(if complete { Answer::Yes } else { Answer::No })
 }
 
-fn tell(report: &Report, out: &Path, streams: &mut Streams<'_>) -> Result<()> {
+fn tell(report: &Report, streams: &mut Streams<'_>) -> Result<()> {
     let bound = match (report.tv_bound, report.tv_estimate) {
         (Some(bound), _) => format!("within TV {bound:.4} of the target"),
         (None, Some(estimate)) => format!("TV estimated at {estimate:.4}, no bound"),
@@ -213,13 +224,12 @@ fn tell(report: &Report, out: &Path, streams: &mut Streams<'_>) -> Result<()> {
     };
     writeln!(
         streams.err,
-        "{}: {} items, {:.1} generator calls each, {bound}, predicted purity {:.1} % ({:.1} s) in {}",
+        "{}: {} items, {:.1} generator calls each, {bound}, predicted purity {:.1} % ({:.1} s)",
         report.query,
         report.samples,
         report.calls_per_sample,
         100.0 * report.predicted_purity,
-        report.seconds,
-        out.display()
+        report.seconds
     )?;
     for warning in &report.warnings {
         writeln!(streams.err, "  warning: {warning}")?;

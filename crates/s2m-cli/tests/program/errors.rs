@@ -41,7 +41,7 @@ fn listing(folder: &Path) -> Vec<String> {
 fn bad_queries_are_explained() {
     let root = tempfile::tempdir().unwrap();
     let cases = [
-        ("C", "error: unknown label `C`\nhint: did you mean `A`?"),
+        ("C", "error: unknown label `C`\nhint: the labels are A, B"),
         (
             "Smiling",
             "error: unknown label `Smiling`\nhint: the labels are A, B",
@@ -58,7 +58,7 @@ fn bad_queries_are_explained() {
         ("(A", "error: the parenthesis at position 1 is not closed"),
         (
             "-A",
-            "error: the query also holds for items with no label at all, and single positive labels say nothing about those\nhint: add a label that must be present, as in \"A + (-A)\"",
+            "error: the query also holds for items with no label at all, and single positive labels say nothing about those\nhint: add a label that must be present, as in \"B + (-A)\"",
         ),
     ];
     for (query, expected) in cases {
@@ -73,7 +73,11 @@ fn bad_queries_are_explained() {
 #[test]
 fn bad_numbers_are_explained() {
     let root = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
+        (
+            &["--sampler", "resample", "--tv", "0.1"],
+            "error: --tv is for --sampler reject, and for --sampler mh without --steps",
+        ),
         (
             &["--tv", "0"],
             "error: --tv is 0; it must lie strictly between 0 and 1",
@@ -112,10 +116,16 @@ fn bad_numbers_are_explained() {
         &[&SAMPLE[..], &["A", "-n", "0", "--out", "out"]].concat(),
     );
     assert_eq!(zero.code, 2);
+    let expected = "invalid value '0' for '--samples <N>': it must be a whole number, at least 1";
+    assert!(zero.err.contains(expected), "{}", zero.err);
+    let cores = run(
+        root.path(),
+        &[&SAMPLE[..], &["A", "--threads", "100000", "--out", "out"]].concat(),
+    );
     assert!(
-        zero.err.contains("invalid value '0' for '--samples <N>'"),
+        cores.err.contains("it must be at most 1024"),
         "{}",
-        zero.err
+        cores.err
     );
     assert!(listing(root.path()).is_empty());
 }
@@ -175,6 +185,37 @@ fn an_unknown_manifest_key_is_named() {
 }
 
 #[test]
+fn a_calibration_that_no_query_could_use_is_refused() {
+    let cases = [
+        (
+            "floor = 0.0",
+            "floor = 1.5",
+            "floor is 1.5; it must be at least 0 and below 1",
+        ),
+        (
+            "default = 1.0",
+            "default = 7.0",
+            "margin of \"default\" is 7; it must be above 0 and at most 1",
+        ),
+        (
+            "default = 1.0",
+            "\"A - Q\" = 0.5",
+            "margin of \"A - Q\": unknown label `Q`\nhint: the labels are A, B",
+        ),
+        (
+            "real = 1.0",
+            "real = 0.0",
+            "temperature 0 is not a positive number",
+        ),
+    ];
+    for (from, to, fault) in cases {
+        let mut toy = Toy::new();
+        toy.manifest(from, to);
+        toy.refused(&format!("error: model.toml: calibration: {fault}"));
+    }
+}
+
+#[test]
 fn a_format_from_another_time_is_named() {
     let mut toy = Toy::new();
     toy.manifest("format = 1", "format = 2\nnovel = true");
@@ -187,7 +228,7 @@ fn a_changed_file_is_noticed() {
     let found = bundle::sha256(&toy.files[1].1);
     toy.manifest(&found, &"0".repeat(64));
     toy.refused(&format!(
-        "error: the SHA-256 of `generator.onnx` is {found}, but model.toml says {}\nhint: the file was changed or damaged; copy the bundle again, or refit it",
+        "error: the SHA-256 of `generator.onnx` is {found}, but model.toml says {}\nhint: copy the bundle again; if you changed the file yourself, write its new hash into model.toml",
         "0".repeat(64)
     ));
 }

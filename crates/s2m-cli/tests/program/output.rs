@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use s2m_model::bundle;
+use s2m_testkit::exact;
+
 use super::run;
 
 #[test]
@@ -230,52 +233,127 @@ fn classes_lists_every_joint_class_from_a_bank() {
     }
 }
 
+/// Proposal numbers in the table of a run.
+fn kept(table: &std::path::Path) -> Vec<u64> {
+    let table = fs::read_to_string(table).unwrap();
+    let column = table
+        .lines()
+        .next()
+        .unwrap()
+        .split(',')
+        .position(|name| name == "proposal")
+        .unwrap();
+    table
+        .lines()
+        .skip(1)
+        .map(|l| l.split(',').nth(column).unwrap().parse().unwrap())
+        .collect()
+}
+
 #[test]
-fn explain_tells_the_fate_that_sample_decided() {
+fn explain_tells_the_fate_that_a_run_decided() {
     let root = tempfile::tempdir().unwrap();
+    let conditional = exact::toy(exact::ToyLabels::OneOf, exact::ToyGenerator::Conditional);
+    bundle::write(&root.path().join("conditional.s2m"), &conditional).unwrap();
     run(
         root.path(),
         &[
-            "sample",
-            "gaussians-exact",
-            "A - B",
+            "mine",
+            "conditional",
             "-n",
-            "256",
+            "3000",
+            "--seed",
+            "4",
             "--out",
-            "out",
+            "bank",
         ],
     );
-    let table = fs::read_to_string(root.path().join("out/metadata.csv")).unwrap();
-    let kept: Vec<u64> = table
-        .lines()
-        .skip(1)
-        .map(|l| l.split(',').nth(5).unwrap().parse().unwrap())
-        .collect();
-    for number in 0..12u64 {
-        let number_text = number.to_string();
+    let cases: [(&str, &str, &[&str]); 4] = [
+        ("gaussians-exact", "A - B", &["--seed", "9"]),
+        (
+            "gaussians-exact",
+            "A - B",
+            &["--sampler", "mh", "--steps", "20"],
+        ),
+        ("conditional", "A | B", &[]),
+        ("conditional", "A | B", &["--bank", "bank"]),
+    ];
+    for (at, (model, query, options)) in cases.into_iter().enumerate() {
+        let out = format!("out{at}");
         let ran = run(
             root.path(),
             &[
+                &["sample", model, query, "-n", "100", "--out", &out],
+                options,
+            ]
+            .concat(),
+        );
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let table = root.path().join(&out).join("metadata.csv");
+        let kept = kept(&table);
+        for number in [0, 1, 2, 3, kept[7], kept[99]] {
+            let number_text = number.to_string();
+            let arguments = [
                 "explain",
-                "gaussians-exact",
-                "A - B",
+                model,
+                query,
                 "--proposal",
                 &number_text,
+                "--run",
+                &out,
                 "--json",
-            ],
-        );
-        let explained: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-        assert_eq!(
-            explained["accepted"].as_bool().unwrap(),
-            kept.contains(&number),
-            "{number}: {explained}"
-        );
+            ];
+            let ran = run(root.path(), &arguments);
+            let explained: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            let fate = kept.contains(&number);
+            assert_eq!(
+                explained["accepted"].as_bool().unwrap(),
+                fate,
+                "{model} {query} {number}: {explained}"
+            );
+            if let Some(row) = kept.iter().position(|&k| k == number) {
+                let text = fs::read_to_string(&table).unwrap();
+                let line = text.lines().nth(row + 1).unwrap().to_owned();
+                let weight = format!("{:.6}", explained["log_weight"].as_f64().unwrap());
+                assert!(line.contains(&weight), "{line} holds {weight}");
+                let class = explained["class"].as_str().unwrap_or_default();
+                assert!(line.ends_with(class), "{line} ends with {class}");
+            }
+        }
     }
+    let ran = run(
+        root.path(),
+        &[
+            "explain",
+            "gaussians-exact",
+            "A",
+            "--proposal",
+            "0",
+            "--run",
+            "out0",
+        ],
+    );
+    assert_eq!(ran.code, 2);
+    assert_eq!(
+        ran.err,
+        "error: the run in `out0` was drawn for `A - B`, not for `A`\n"
+    );
     let ran = run(
         root.path(),
         &["explain", "gaussians-exact", "A - B", "--proposal", "0"],
     );
     assert!(ran.out.contains("posterior of the query"), "{}", ran.out);
+    let far = u64::MAX.to_string();
+    let ran = run(
+        root.path(),
+        &["explain", "gaussians-exact", "A", "--proposal", &far],
+    );
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("it must be at most 281474976710656"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -308,6 +386,8 @@ fn info_and_help_and_completions_answer() {
 #[test]
 fn the_demo_prints_the_table_and_draws_the_picture() {
     let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("demo")).unwrap();
+    fs::write(root.path().join("demo/thesis.txt"), "x").unwrap();
     let ran = run(root.path(), &["demo", "-n", "500", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let demo: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
@@ -323,5 +403,9 @@ fn the_demo_prints_the_table_and_draws_the_picture() {
         fs::read(root.path().join("demo/demo.png"))
             .unwrap()
             .starts_with(b"\x89PNG")
+    );
+    assert!(
+        root.path().join("demo/thesis.txt").exists(),
+        "other files are left alone"
     );
 }

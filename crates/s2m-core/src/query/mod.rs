@@ -163,7 +163,13 @@ impl Query {
             });
         }
         if diagram.holds(LabelSet::EMPTY) {
-            let example = format!("{} + ({})", Quoted(labels.name(0)), text.trim());
+            // A label that the query leaves possible; "none of all" leaves no such label.
+            let only = |label| LabelSet::EMPTY.with(label);
+            let possible = |label: &usize| diagram.possible(only(*label), LabelSet::EMPTY);
+            let example = match (0..labels.len()).find(possible) {
+                Some(label) => format!("{} + ({})", Quoted(labels.name(label)), text.trim()),
+                None => Quoted(labels.name(0)).to_string(),
+            };
             return Err(QueryError::HoldsWithoutLabel { example });
         }
         Ok(Self::from_diagram(
@@ -357,7 +363,9 @@ fn demands(part: &Expression, wanted: bool, present: &mut LabelSet, absent: &mut
 fn nearest<'a>(name: &str, labels: &'a Labels) -> Option<&'a str> {
     let distance = |label: &str| edits(&name.to_lowercase(), &label.to_lowercase());
     let best = labels.names().min_by_key(|label| distance(label))?;
-    let allowed = 1 + name.chars().count() / 4;
+    let length = name.chars().count();
+    // A word that shares no character with the label is no misspelling of it.
+    let allowed = (1 + length / 4).min(length.saturating_sub(1));
     (distance(best) <= allowed).then_some(best)
 }
 
@@ -473,7 +481,7 @@ mod tests {
     fn a_query_that_holds_without_any_label_is_refused() {
         let expected = "the query also holds for items with no label at all, and single positive \
                         labels say nothing about those\nhint: add a label that must be present, as in ";
-        assert_eq!(message("!B"), format!("{expected}\"A + (!B)\""));
+        assert_eq!(message("!A"), format!("{expected}\"B + (!A)\""));
         assert_eq!(message("B | !B"), format!("{expected}\"A + (B | !B)\""));
     }
 

@@ -149,14 +149,6 @@ pub enum Warning {
         /// Their length.
         steps: usize,
     },
-    /// The wanted distance was not reached.
-    #[error("the estimated distance {estimate:.4} is above the wanted {wanted}")]
-    AboveWanted {
-        /// The estimate.
-        estimate: f64,
-        /// The wish.
-        wanted: f64,
-    },
     /// Samples of `resample` share proposals.
     #[error("{count} of the samples repeat another one")]
     Duplicates {

@@ -8,7 +8,10 @@
 //! Reference: Kitagawa, "Monte Carlo Filter and Smoother for Non-Gaussian Nonlinear State Space
 //! Models", 1996.
 
-use super::{Draw, ErrorStatement, Failure, Goal, History, Next, Sampler, Warning, score, search};
+use super::{
+    Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next, Sampler, Warning, score,
+    search,
+};
 use crate::diagnostics::{duplicates, summarise};
 
 /// The pool stops growing at this many proposals per sample even if its effective size is smaller.
@@ -82,15 +85,15 @@ impl Sampler for Resample {
         }
         let kept = systematic(history.log_weights, wanted, self.offset);
         let repeated = duplicates(&kept);
+        let heavy = summary.tail_index.filter(|&index| index > MAX_TAIL_INDEX);
+        let warnings = heavy.map(|index| Warning::HeavyTail { index }).into_iter();
+        let copied = (repeated > 0).then_some(Warning::Duplicates { count: repeated });
         Next::Done(Draw {
             acceptance: (kept.len() - repeated) as f64 / pool as f64,
             error: ErrorStatement {
                 tv_estimate: Some((1.0 / effective).min(1.0)),
                 tv_bound: None,
-                warnings: (repeated > 0)
-                    .then_some(Warning::Duplicates { count: repeated })
-                    .into_iter()
-                    .collect(),
+                warnings: warnings.chain(copied).collect(),
             },
             kept,
             info: super::Info::Resample(Info { pool, effective }),

@@ -3,29 +3,21 @@
 //! A bank is a folder. `bank.toml` says what was mined, `part-%08d.parquet` holds [`PART`]
 //! proposals each, and a part in progress grows in a journal until it is written whole. The bytes
 //! of a part depend on its proposals only: not on batches, interruptions or the order of work.
-//!
-//! Parts are written by the crate `parquet` and read by the few lines at the foot of this file.
-//! They know the one layout that we write (plain, uncompressed, one page per column and row group)
-//! and look before every step, so that a damaged file ends in a message: the crate's own reader
-//! can be made to panic, to ask for all memory and to run for hours.
+
+mod part;
+mod thrift;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parquet::basic::{Compression, Encoding, Repetition, Type as Physical};
-use parquet::data_type::{FloatType, Int32Type};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::Type;
 use s2m_core::labels::{Labels, LabelsError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use self::part::Damage;
+use self::part::{PartFile, part_name, part_number};
 use crate::journal::{Journal, JournalError};
 use crate::logits::{Logits, RowShape};
 
@@ -41,23 +33,8 @@ pub const DESCRIPTION: &str = "bank.toml";
 /// Ending of files that are not whole yet.
 const TEMPORARY: &str = ".tmp";
 
-/// Rows in a row group.
-const ROW_GROUP: usize = 1 << 16;
-
-/// Who wrote a part; fixed, so that the bytes do not change with the version of `parquet`.
-const CREATED_BY: &str = "s2m bank 1";
-
-/// Key in a part's footer; its value says which part of which bank the file is.
-const IDENTITY: &str = "s2m.part";
-
 /// Largest description that is read.
 const MAX_DESCRIPTION: u64 = 1 << 20;
-
-/// Largest footer that is read; 64 labels with the longest names need about half of it.
-const MAX_FOOTER: u64 = 1 << 20;
-
-/// Longest page header that is read; ours have about 20 bytes.
-const MAX_PAGE_HEADER: u64 = 256;
 
 /// Longest text in `model`, `scoring_hash` and `device`.
 const MAX_TEXT: usize = 200;
@@ -224,34 +201,6 @@ pub enum InfoError {
     TooLong(&'static str),
 }
 
-/// What is wrong with a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Damage {
-    /// It does not end as Parquet files do.
-    #[error("it is cut short, or no Parquet file")]
-    End,
-    /// The footer makes no sense.
-    #[error("its footer cannot be read")]
-    Footer,
-    /// The footer is for another part or bank.
-    #[error("it belongs to another place or another bank")]
-    Identity,
-    /// The columns have other names, kinds or lengths.
-    #[error("its columns are not those of a bank")]
-    Columns,
-    /// The number of proposals is impossible.
-    #[error("it holds {found} proposals, where {wanted} were expected")]
-    Rows {
-        /// How many there are.
-        found: u64,
-        /// How many there should be.
-        wanted: u64,
-    },
-    /// A page is not where or what the footer says.
-    #[error("its footer and its pages do not agree")]
-    Page,
-}
-
 /// The first digits of a hash, enough to tell two apart.
 fn short(hash: &str) -> String {
     const DIGITS: usize = 12;
@@ -322,37 +271,20 @@ impl BankInfo {
         if let Some((key, _)) = texts.iter().find(|(_, text)| text.len() > MAX_TEXT) {
             return Err(InfoError::TooLong(key));
         }
-        if self.format != FORMAT {
-            return Err(InfoError::Format(self.format));
-        }
         if !(1..=PART).contains(&self.part) {
             return Err(InfoError::Part(self.part));
         }
-        let possible = |classes| (1..=i32::MAX as usize).contains(&classes);
-        if self.conditional != self.classes.is_some() || !self.classes.is_none_or(possible) {
-            return Err(InfoError::Classes);
-        }
-        Ok(())
+        let possible = match self.classes {
+            // The column of classes holds 32-bit numbers.
+            Some(classes) => self.conditional && (1..=i32::MAX as usize).contains(&classes),
+            None => !self.conditional,
+        };
+        possible.then_some(()).ok_or(InfoError::Classes)
     }
 
     /// Says which part of which bank a file is.
     fn identity(&self, part: u64) -> String {
         format!("{} seed {} part {part}", self.scoring_hash, self.seed)
-    }
-
-    /// Names and kinds of a part's columns.
-    fn columns(&self) -> Vec<(String, Physical)> {
-        let logits = |kind: &'static str| {
-            let name = move |label| (format!("{kind}.{label}"), Physical::FLOAT);
-            self.labels.iter().map(name)
-        };
-        let mut columns: Vec<_> = logits("class_logit").collect();
-        columns.push(("real_logit".to_owned(), Physical::FLOAT));
-        if self.conditional {
-            columns.extend(logits("fake_class_logit"));
-            columns.push(("class".to_owned(), Physical::INT32));
-        }
-        columns
     }
 
     /// Labels and classes in words.
@@ -394,21 +326,19 @@ impl Folder {
                 .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
                 .collect()
         };
-        names().map_err(|source| read_error(&self.0, source))
+        names().map_err(read_error(&self.0))
     }
 
     /// Reads the description; none where there is no such file.
     fn info(&self) -> Result<Option<BankInfo>, BankError> {
         let path = self.description();
         let mut bytes = Vec::new();
-        let read = open_plain(&path).and_then(|file| {
-            let limited = file.take(MAX_DESCRIPTION + 1).read_to_end(&mut bytes);
-            limited.map(drop)
-        });
+        let read = open_plain(&path)
+            .and_then(|file| file.take(MAX_DESCRIPTION + 1).read_to_end(&mut bytes));
         match read {
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(BankError::Read { path, source }),
-            Ok(()) => {}
+            Ok(_) => {}
         }
         if bytes.len() as u64 > MAX_DESCRIPTION {
             let limit = MAX_DESCRIPTION;
@@ -427,41 +357,31 @@ impl Folder {
         let mut parts = BTreeMap::new();
         for name in self.names()? {
             if let Some(part) = part_number(&name) {
-                let rows = PartFile::open(self, info, part)?.rows;
-                parts.insert(part, rows as u64);
+                let file = PartFile::open(self.part(part), info, part)?;
+                parts.insert(part, file.rows());
             }
         }
-        let last = parts.keys().next_back().copied();
-        let short = |part, rows| Some(part) != last && rows < info.part;
-        if let Some((&part, &found)) = parts.iter().find(|&(&part, &rows)| short(part, rows)) {
-            let wanted = info.part;
-            return Err(BankError::Damaged {
+        let wanted = info.part;
+        let mut all_but_last = parts.iter();
+        all_but_last.next_back();
+        match all_but_last.find(|&(_, &rows)| rows < wanted) {
+            None => Ok(parts),
+            Some((&part, &found)) => Err(BankError::Damaged {
                 path: self.part(part),
                 damage: Damage::Rows { found, wanted },
-            });
+            }),
         }
-        Ok(parts)
     }
 }
 
-fn part_name(part: u64) -> String {
-    format!("part-{part:08}.parquet")
-}
-
-fn part_number(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
-    let part = digits.parse().ok()?;
-    (part_name(part) == name).then_some(part)
-}
-
-fn read_error(path: &Path, source: io::Error) -> BankError {
+fn read_error(path: &Path) -> impl FnOnce(io::Error) -> BankError {
     let path = path.to_owned();
-    BankError::Read { path, source }
+    |source| BankError::Read { path, source }
 }
 
-fn write_error(path: &Path, source: io::Error) -> BankError {
+fn write_error(path: &Path) -> impl FnOnce(io::Error) -> BankError {
     let path = path.to_owned();
-    BankError::Write { path, source }
+    |source| BankError::Write { path, source }
 }
 
 /// Opens a file for reading; opening a pipe would wait for its other end, so that is refused.
@@ -490,7 +410,7 @@ fn write_whole(path: &Path, fill: impl FnOnce(&File) -> io::Result<()>) -> Resul
     };
     write().map_err(|source| {
         let _ = fs::remove_file(&temporary);
-        write_error(path, source)
+        write_error(path)(source)
     })
 }
 
@@ -500,7 +420,7 @@ pub struct BankWriter {
     folder: Folder,
     info: BankInfo,
     wanted: u64,
-    /// Proposals in every part on disk.
+    /// Proposals in every part that was on disk at the start.
     parts: BTreeMap<u64, u64>,
     /// The part in progress.
     part: u64,
@@ -525,7 +445,6 @@ impl BankWriter {
             None => begin(&folder, info)?,
         };
         let lock = lock(&folder)?;
-        remove_temporaries(&folder)?;
         let mut writer = Self {
             parts: folder.parts(&info)?,
             rows: Logits::zeros(info.shape(), 0),
@@ -538,7 +457,7 @@ impl BankWriter {
             _lock: lock,
         };
         writer.start_part(0)?;
-        writer.remove_journals()?;
+        writer.remove_leftovers()?;
         Ok(writer)
     }
 
@@ -576,61 +495,47 @@ impl BankWriter {
         while self.position() < end {
             let stop = end.min((self.part + 1) * self.info.part);
             self.add(&logits.values()[index(self.position())..index(stop)])?;
-            self.complete_if_full()?;
+            if self.rows.len() as u64 == self.info.part {
+                self.save_part()?;
+                self.start_part(self.part + 1)?;
+            }
         }
         Ok(())
     }
 
     /// Writes the last part even if it is not full, and ends.
     pub fn finish(mut self) -> Result<(), BankError> {
-        if self.rows.len() > self.saved {
-            self.write_part()?;
-        }
-        if let Some(journal) = self.journal.take() {
-            journal.remove()?;
-        }
-        Ok(())
+        self.save_part()
     }
 
     /// Adds rows to the part in progress, first on disk and then in memory.
     fn add(&mut self, values: &[f32]) -> Result<(), BankError> {
-        if values.is_empty() {
-            return Ok(());
-        }
         if self.journal.is_none() {
             self.open_journal()?;
         }
         if let Some(journal) = &mut self.journal {
             journal.append(values)?;
         }
-        self.extend(values.to_vec());
+        self.extend(values);
         Ok(())
     }
 
-    fn extend(&mut self, values: Vec<f32>) {
-        let rows = Logits::from_values(self.info.shape(), values).expect("whole rows");
+    fn extend(&mut self, values: &[f32]) {
+        let rows = Logits::from_values(self.info.shape(), values.to_vec()).expect("whole rows");
         self.rows.append(&rows);
     }
 
-    /// Writes the part in progress if it is full, and goes on to the next.
-    fn complete_if_full(&mut self) -> Result<(), BankError> {
-        if (self.rows.len() as u64) < self.info.part {
-            return Ok(());
+    /// Writes the part in progress if its file lacks rows; its journal has then done its work.
+    fn save_part(&mut self) -> Result<(), BankError> {
+        if self.rows.len() > self.saved {
+            let path = self.folder.part(self.part);
+            let write = |file: &File| part::write(file, &self.info, self.part, &self.rows);
+            write_whole(&path, write)?;
+            self.saved = self.rows.len();
         }
-        self.write_part()?;
         if let Some(journal) = self.journal.take() {
             journal.remove()?;
         }
-        self.start_part(self.part + 1)
-    }
-
-    fn write_part(&mut self) -> Result<(), BankError> {
-        let path = self.folder.part(self.part);
-        write_whole(&path, |file| {
-            write_parquet(file, &self.info, self.part, &self.rows).map_err(io_error)
-        })?;
-        self.saved = self.rows.len();
-        self.parts.insert(self.part, self.saved as u64);
         Ok(())
     }
 
@@ -643,7 +548,7 @@ impl BankWriter {
         self.saved = self.parts.get(&self.part).map_or(0, |&rows| rows as usize);
         self.rows = Logits::zeros(self.info.shape(), self.saved);
         if self.saved > 0 {
-            let mut file = PartFile::open(&self.folder, &self.info, self.part)?;
+            let file = PartFile::open(self.folder.part(self.part), &self.info, self.part)?;
             file.read(0, self.rows.values_mut())?;
         }
         if self.folder.journal(self.part).exists() {
@@ -662,25 +567,31 @@ impl BankWriter {
         let (journal, rows) = Journal::open(&path, &identity, shape)?;
         let room = self.info.part as usize - self.rows.len();
         let kept = rows.len().min(room) * shape.width();
-        self.extend(rows.values()[..kept].to_vec());
+        self.extend(&rows.values()[..kept]);
         self.journal = Some(journal);
         Ok(())
     }
 
-    /// Removes journals of parts that are done.
-    fn remove_journals(&self) -> Result<(), BankError> {
+    /// Removes what killed runs left: files half written, and journals of parts that are done.
+    fn remove_leftovers(&self) -> Result<(), BankError> {
         let current = self.folder.journal(self.part);
-        let old = |name: &String| {
-            let path = self.folder.0.join(name);
-            let ours = name.starts_with("part-") && name.ends_with(".journal");
-            (ours && path != current).then_some(path)
-        };
-        remove(self.folder.names()?.iter().filter_map(old))
+        for name in self.folder.names()? {
+            let path = self.folder.0.join(&name);
+            let half_written = name
+                .strip_suffix(TEMPORARY)
+                .is_some_and(|whole| whole == DESCRIPTION || part_number(whole).is_some());
+            let journal = name.starts_with("part-") && name.ends_with(".journal");
+            if half_written || journal && path != current {
+                fs::remove_file(&path).map_err(write_error(&path))?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// The description of the bank that is there, if `info` asks for the same.
 fn same_bank(folder: &Folder, found: BankInfo, info: &BankInfo) -> Result<BankInfo, BankError> {
+    // How many proposals there are does not matter here.
     let bank = Bank {
         folder: folder.clone(),
         info: found,
@@ -709,17 +620,17 @@ fn same_bank(folder: &Folder, found: BankInfo, info: &BankInfo) -> Result<BankIn
 /// Makes the folder and its description.
 fn begin(folder: &Folder, info: BankInfo) -> Result<BankInfo, BankError> {
     let path = folder.description();
-    if let Err(problem) = info.check() {
+    let text = toml::to_string(&info).map_err(|e| write_error(&path)(io::Error::other(e)))?;
+    if let Err(problem) = BankInfo::parse(text.as_bytes()) {
         return Err(BankError::Description { path, problem });
     }
-    fs::create_dir_all(&folder.0).map_err(|e| write_error(&folder.0, e))?;
+    fs::create_dir_all(&folder.0).map_err(write_error(&folder.0))?;
     // A run that was killed right at its start may have left its description half written.
     let half_written = format!("{DESCRIPTION}{TEMPORARY}");
     if folder.names()?.iter().any(|name| *name != half_written) {
         let folder = folder.0.clone();
         return Err(BankError::OtherFiles { folder });
     }
-    let text = toml::to_string(&info).map_err(|e| write_error(&path, io::Error::other(e)))?;
     write_whole(&path, |mut file| file.write_all(text.as_bytes()))?;
     Ok(info)
 }
@@ -727,7 +638,7 @@ fn begin(folder: &Folder, info: BankInfo) -> Result<BankInfo, BankError> {
 /// Makes sure that nobody else adds to the bank.
 fn lock(folder: &Folder) -> Result<File, BankError> {
     let path = folder.description();
-    let file = open_plain(&path).map_err(|e| read_error(&path, e))?;
+    let file = open_plain(&path).map_err(read_error(&path))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(BankError::Busy {
             folder: folder.0.clone(),
@@ -735,20 +646,6 @@ fn lock(folder: &Folder) -> Result<File, BankError> {
         // Some network file systems have no locks; that is no reason to refuse work.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
-}
-
-/// Removes what runs that were killed while writing a file have left.
-fn remove_temporaries(folder: &Folder) -> Result<(), BankError> {
-    let temporary = |name: &String| {
-        let whole = name.strip_suffix(TEMPORARY)?;
-        let ours = whole == DESCRIPTION || part_number(whole).is_some();
-        ours.then(|| folder.0.join(name))
-    };
-    remove(folder.names()?.iter().filter_map(temporary))
-}
-
-fn remove(mut paths: impl Iterator<Item = PathBuf>) -> Result<(), BankError> {
-    paths.try_for_each(|path| fs::remove_file(&path).map_err(|e| write_error(&path, e)))
 }
 
 /// A bank that is read.
@@ -769,9 +666,8 @@ impl Bank {
     pub fn open(folder: &Path) -> Result<Self, BankError> {
         let folder = Folder(folder.to_owned());
         let Some(info) = folder.info()? else {
-            let there = folder.0.exists();
             let folder = folder.0;
-            return Err(if there {
+            return Err(if folder.exists() {
                 BankError::NotABank { folder }
             } else {
                 BankError::Missing { folder }
@@ -861,7 +757,8 @@ impl Bank {
             let (part, row) = (next / self.info.part, next % self.info.part);
             let rows = (rest.len() / shape.width()).min((self.info.part - row) as usize);
             let (here, after) = rest.split_at_mut(rows * shape.width());
-            PartFile::open(&self.folder, &self.info, part)?.read(row as usize, here)?;
+            let file = PartFile::open(self.folder.part(part), &self.info, part)?;
+            file.read(row as usize, here)?;
             rest = after;
             next += rows as u64;
         }
@@ -869,454 +766,14 @@ impl Bank {
     }
 }
 
-/// Writes one part; the same rows give the same bytes.
-fn write_parquet(
-    file: &File,
-    info: &BankInfo,
-    part: u64,
-    rows: &Logits,
-) -> Result<(), ParquetError> {
-    let mut writer = SerializedFileWriter::new(file, schema(info)?, Arc::new(properties()))?;
-    let identity = KeyValue::new(IDENTITY.to_owned(), info.identity(part));
-    writer.append_key_value_metadata(identity);
-    let width = rows.shape().width();
-    let mut first = part * info.part;
-    for rows in rows.values().chunks(ROW_GROUP * width) {
-        let mut group = writer.next_row_group()?;
-        for column in 0..width {
-            let values: Vec<f32> = rows[column..].iter().step_by(width).copied().collect();
-            let Some(mut writer) = group.next_column()? else {
-                return Err(ParquetError::General("too few columns".to_owned()));
-            };
-            writer
-                .typed::<FloatType>()
-                .write_batch(&values, None, None)?;
-            writer.close()?;
-        }
-        let end = first + (rows.len() / width) as u64;
-        if let (Some(classes), Some(mut writer)) = (info.classes, group.next_column()?) {
-            let class = |proposal| (proposal % classes as u64) as i32;
-            let values: Vec<i32> = (first..end).map(class).collect();
-            writer
-                .typed::<Int32Type>()
-                .write_batch(&values, None, None)?;
-            writer.close()?;
-        }
-        group.close()?;
-        first = end;
-    }
-    writer.finish()?;
-    Ok(())
-}
-
-fn schema(info: &BankInfo) -> Result<Arc<Type>, ParquetError> {
-    let column = |(name, kind): (String, Physical)| {
-        let builder = Type::primitive_type_builder(&name, kind);
-        let built = builder.with_repetition(Repetition::REQUIRED).build()?;
-        Ok(Arc::new(built))
-    };
-    let columns: Result<_, ParquetError> = info.columns().into_iter().map(column).collect();
-    let root = Type::group_type_builder("proposals").with_fields(columns?);
-    Ok(Arc::new(root.build()?))
-}
-
-fn properties() -> WriterProperties {
-    WriterProperties::builder()
-        .set_created_by(CREATED_BY.to_owned())
-        .set_encoding(Encoding::PLAIN)
-        .set_compression(Compression::UNCOMPRESSED)
-        .set_dictionary_enabled(false)
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_offset_index_disabled(true)
-        // One page per column and row group: the limits lie beyond what a row group holds.
-        .set_data_page_row_count_limit(2 * ROW_GROUP)
-        .set_data_page_size_limit(8 * ROW_GROUP)
-        .set_write_batch_size(ROW_GROUP)
-        .build()
-}
-
-/// The system's own error, where there is one inside.
-fn io_error(error: ParquetError) -> io::Error {
-    match error {
-        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(inner) => io::Error::other(inner),
-        },
-        other => io::Error::other(other),
-    }
-}
-
-/// One part, opened for reading.
-#[derive(Debug)]
-struct PartFile {
-    path: PathBuf,
-    file: File,
-    width: usize,
-    rows: usize,
-    groups: Vec<Group>,
-}
-
-/// A row group: its rows, and where its columns lie.
-#[derive(Debug)]
-struct Group {
-    rows: usize,
-    chunks: Vec<Chunk>,
-}
-
-/// One column of one row group: a page header and the numbers after it.
-#[derive(Debug)]
-struct Chunk {
-    start: u64,
-    header: u64,
-}
-
-/// Why a part cannot be read: the system's reason or the file's.
-enum PartError {
-    System(io::Error),
-    Damage(Damage),
-}
-
-impl From<io::Error> for PartError {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::Damage(Damage::End),
-            _ => Self::System(error),
-        }
-    }
-}
-
-impl From<Damage> for PartError {
-    fn from(damage: Damage) -> Self {
-        Self::Damage(damage)
-    }
-}
-
-impl PartError {
-    fn at(self, path: &Path) -> BankError {
-        let path = path.to_owned();
-        match self {
-            Self::System(source) => BankError::Read { path, source },
-            Self::Damage(damage) => BankError::Damaged { path, damage },
-        }
-    }
-}
-
-impl PartFile {
-    /// Opens a part and checks its footer.
-    fn open(folder: &Folder, info: &BankInfo, part: u64) -> Result<Self, BankError> {
-        let path = folder.part(part);
-        let file = open_plain(&path).map_err(|e| read_error(&path, e))?;
-        let mut opened = Self {
-            path,
-            file,
-            width: info.shape().width(),
-            rows: 0,
-            groups: Vec::new(),
-        };
-        match opened.read_footer(info, part) {
-            Ok(()) => Ok(opened),
-            Err(error) => Err(error.at(&opened.path)),
-        }
-    }
-
-    /// Reads whole rows from row `first` on into `rows`.
-    fn read(&mut self, first: usize, rows: &mut [f32]) -> Result<(), BankError> {
-        let result = self.read_rows(first, rows);
-        result.map_err(|error| error.at(&self.path))
-    }
-
-    fn bytes(&self, start: u64, length: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
-        bytes.resize(length, 0);
-        let mut file = &self.file;
-        file.seek(SeekFrom::Start(start))?;
-        file.read_exact(bytes)
-    }
-
-    fn read_footer(&mut self, info: &BankInfo, part: u64) -> Result<(), PartError> {
-        let size = self.file.metadata()?.len();
-        let mut bytes = Vec::new();
-        let tail = size.checked_sub(8).ok_or(Damage::End)?;
-        self.bytes(tail, 8, &mut bytes)?;
-        let (length, magic) = bytes.split_at(4);
-        let length = u64::from(length.try_into().map_or(0, u32::from_le_bytes));
-        if magic != b"PAR1" || length > MAX_FOOTER.min(tail) {
-            return Err(Damage::End.into());
-        }
-        let start = tail - length;
-        self.bytes(start, length as usize, &mut bytes)?;
-        let footer = Thrift::parse(&bytes).ok_or(Damage::Footer)?.0;
-        self.groups = check_footer(&footer, start, info, part)?;
-        self.rows = self.groups.iter().map(|group| group.rows).sum();
-        Ok(())
-    }
-
-    fn read_rows(&self, first: usize, rows: &mut [f32]) -> Result<(), PartError> {
-        let end = first + rows.len() / self.width;
-        if end > self.rows {
-            // The file was exchanged for a shorter one since the bank was opened.
-            let (found, wanted) = (self.rows as u64, end as u64);
-            return Err(Damage::Rows { found, wanted }.into());
-        }
-        let mut bytes = Vec::new();
-        let mut start = 0;
-        for group in &self.groups {
-            let (from, to) = (first.max(start), end.min(start + group.rows));
-            if from < to {
-                let target = &mut rows[(from - first) * self.width..(to - first) * self.width];
-                self.read_group(group, from - start, target, &mut bytes)?;
-            }
-            start += group.rows;
-        }
-        Ok(())
-    }
-
-    /// Reads the columns of one row group from its row `first` on, and interleaves them to rows.
-    fn read_group(
-        &self,
-        group: &Group,
-        first: usize,
-        rows: &mut [f32],
-        bytes: &mut Vec<u8>,
-    ) -> Result<(), PartError> {
-        let count = rows.len() / self.width;
-        for (column, chunk) in group.chunks.iter().take(self.width).enumerate() {
-            self.bytes(chunk.start, chunk.header as usize, bytes)?;
-            check_page(bytes, group.rows).ok_or(Damage::Page)?;
-            let start = chunk.start + chunk.header + first as u64 * 4;
-            self.bytes(start, count * 4, bytes)?;
-            let values = bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b));
-            let target = rows[column..].iter_mut().step_by(self.width);
-            target.zip(values).for_each(|(slot, value)| *slot = value);
-        }
-        Ok(())
-    }
-}
-
-// The numbers below are field numbers and values of `parquet.thrift`, format 2.
-
-/// Checks what a footer says; returns the row groups.
-fn check_footer(
-    footer: &Thrift,
-    data_end: u64,
-    info: &BankInfo,
-    part: u64,
-) -> Result<Vec<Group>, Damage> {
-    let columns = info.columns();
-    let schema = footer.list(2).ok_or(Damage::Footer)?;
-    let same = |(element, (name, kind)): (&Thrift, &(String, Physical))| {
-        let number = if *kind == Physical::FLOAT { 4 } else { 1 };
-        element.text(4) == Some(name.as_bytes())
-            && element.integer(1) == Some(number)
-            && element.integer(3) == Some(0)
-    };
-    if schema.len() != columns.len() + 1 || !schema[1..].iter().zip(&columns).all(same) {
-        return Err(Damage::Columns);
-    }
-    let identity = info.identity(part);
-    let ours = |pair: &Thrift| {
-        pair.text(1) == Some(IDENTITY.as_bytes()) && pair.text(2) == Some(identity.as_bytes())
-    };
-    if !footer.list(5).is_some_and(|pairs| pairs.iter().any(ours)) {
-        return Err(Damage::Identity);
-    }
-    let groups = footer.list(4).ok_or(Damage::Footer)?;
-    let groups: Option<Vec<_>> = groups
-        .iter()
-        .map(|group| check_group(group, data_end, columns.len()))
-        .collect();
-    let groups = groups.ok_or(Damage::Footer)?;
-    let found: u64 = groups.iter().map(|group| group.rows as u64).sum();
-    if found == 0 || found > info.part {
-        let wanted = info.part;
-        return Err(Damage::Rows { found, wanted });
-    }
-    if footer.integer(3) != i64::try_from(found).ok() {
-        return Err(Damage::Footer);
-    }
-    Ok(groups)
-}
-
-fn check_group(group: &Thrift, data_end: u64, columns: usize) -> Option<Group> {
-    let rows = u64::try_from(group.integer(3)?).ok()?;
-    let chunks = group.list(1)?;
-    if rows > PART || chunks.len() != columns {
-        return None;
-    }
-    let chunks = chunks
-        .iter()
-        .map(|chunk| check_chunk(chunk.field(3)?, data_end, rows));
-    Some(Group {
-        rows: rows as usize,
-        chunks: chunks.collect::<Option<_>>()?,
-    })
-}
-
-/// Checks that a column is plain, uncompressed and inside the file.
-fn check_chunk(chunk: &Thrift, data_end: u64, rows: u64) -> Option<Chunk> {
-    let size = u64::try_from(chunk.integer(7)?).ok()?;
-    let start = u64::try_from(chunk.integer(9)?).ok()?;
-    let header = size.checked_sub(rows * 4)?;
-    let plain = chunk.integer(4)? == 0 && chunk.field(11).is_none();
-    let inside = start.checked_add(size)? <= data_end && header <= MAX_PAGE_HEADER;
-    (plain && inside).then_some(Chunk { start, header })
-}
-
-/// Checks that a page header announces `rows` plain numbers and nothing else.
-fn check_page(bytes: &[u8], rows: usize) -> Option<()> {
-    let (header, length) = Thrift::parse(bytes)?;
-    let data = header.field(5)?;
-    let size = i64::try_from(rows * 4).ok()?;
-    let sound = length == bytes.len()
-        && header.integer(1)? == 0
-        && header.integer(2)? == size
-        && header.integer(3)? == size
-        && data.integer(1)? == size / 4
-        && data.integer(2)? == 0;
-    sound.then_some(())
-}
-
-/// A value in Thrift's compact protocol, in which Parquet writes its footers and page headers.
-#[derive(Debug)]
-enum Thrift {
-    Integer(i64),
-    Text(Vec<u8>),
-    List(Vec<Thrift>),
-    Struct(Vec<(i16, Thrift)>),
-    /// Booleans and floating-point numbers, of which none matters here.
-    Other,
-}
-
-impl Thrift {
-    /// Reads a struct from the front of `bytes`; returns it with its length.
-    fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
-        // Parquet nests about six deep.
-        const DEPTH: u8 = 16;
-        let mut rest = ThriftBytes(bytes);
-        let value = rest.structure(DEPTH)?;
-        Some((value, bytes.len() - rest.0.len()))
-    }
-
-    fn field(&self, number: i16) -> Option<&Self> {
-        let Self::Struct(fields) = self else {
-            return None;
-        };
-        let found = fields.iter().find(|(other, _)| *other == number);
-        found.map(|(_, value)| value)
-    }
-
-    fn integer(&self, number: i16) -> Option<i64> {
-        match self.field(number)? {
-            Self::Integer(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    fn text(&self, number: i16) -> Option<&[u8]> {
-        match self.field(number)? {
-            Self::Text(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-
-    fn list(&self, number: i16) -> Option<&[Self]> {
-        match self.field(number)? {
-            Self::List(values) => Some(values),
-            _ => None,
-        }
-    }
-}
-
-/// What is left to read. Every value takes at least one byte, so that the work is bounded.
-struct ThriftBytes<'a>(&'a [u8]);
-
-impl ThriftBytes<'_> {
-    fn take(&mut self, count: usize) -> Option<&[u8]> {
-        let (head, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.take(1).map(|bytes| bytes[0])
-    }
-
-    fn unsigned(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn signed(&mut self) -> Option<i64> {
-        let value = self.unsigned()?;
-        Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
-    }
-
-    fn value(&mut self, kind: u8, depth: u8) -> Option<Thrift> {
-        let depth = depth.checked_sub(1)?;
-        Some(match kind {
-            1 | 2 => Thrift::Other,
-            3 => Thrift::Integer(self.byte()?.into()),
-            4..=6 => Thrift::Integer(self.signed()?),
-            7 => self.take(8).map(|_| Thrift::Other)?,
-            8 => {
-                let length = self.unsigned()?.try_into().ok()?;
-                Thrift::Text(self.take(length)?.to_vec())
-            }
-            9 => self.list(depth)?,
-            12 => self.structure(depth)?,
-            _ => return None,
-        })
-    }
-
-    fn list(&mut self, depth: u8) -> Option<Thrift> {
-        let header = self.byte()?;
-        let count = match header >> 4 {
-            15 => self.unsigned()?,
-            few => few.into(),
-        };
-        // In a list a boolean takes a byte, unlike in a struct.
-        let kind = match header & 15 {
-            1 | 2 => 3,
-            other => other,
-        };
-        let values = (0..count).map(|_| self.value(kind, depth));
-        Some(Thrift::List(values.collect::<Option<_>>()?))
-    }
-
-    fn structure(&mut self, depth: u8) -> Option<Thrift> {
-        let mut fields = Vec::new();
-        let mut number = 0_i16;
-        loop {
-            let header = self.byte()?;
-            if header == 0 {
-                return Some(Thrift::Struct(fields));
-            }
-            number = match header >> 4 {
-                0 => self.signed()?.try_into().ok()?,
-                step => number.checked_add(step.into())?,
-            };
-            fields.push((number, self.value(header & 15, depth)?));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use parquet::file::reader::{FileReader as _, SerializedFileReader};
-    use parquet::record::Field;
-
     use super::*;
 
-    const WANTED: u64 = 21;
+    pub(super) const WANTED: u64 = 21;
 
     /// A small bank: parts of eight proposals.
-    fn info(conditional: bool) -> BankInfo {
+    pub(super) fn info(conditional: bool) -> BankInfo {
         BankInfo {
             format: FORMAT,
             model: "toy".to_owned(),
@@ -1331,7 +788,7 @@ mod tests {
     }
 
     /// Logits that are a function of the proposal's number, as real ones are.
-    fn score(info: &BankInfo, first: u64, count: usize) -> Logits {
+    pub(super) fn score(info: &BankInfo, first: u64, count: usize) -> Logits {
         let mut logits = Logits::zeros(info.shape(), count);
         let start = first as usize * info.shape().width();
         for (index, value) in logits.values_mut().iter_mut().enumerate() {
@@ -1341,7 +798,7 @@ mod tests {
     }
 
     /// Mines in batches until there is nothing to do; does not finish.
-    fn mine(writer: &mut BankWriter, batch: usize) {
+    pub(super) fn mine(writer: &mut BankWriter, batch: usize) {
         while writer.position() < writer.wanted() {
             push(writer, batch);
         }
@@ -1352,7 +809,7 @@ mod tests {
         writer.push(&logits).unwrap();
     }
 
-    fn mine_to_the_end(folder: &Path, info: &BankInfo, wanted: u64) {
+    pub(super) fn mine_to_the_end(folder: &Path, info: &BankInfo, wanted: u64) {
         let mut writer = BankWriter::open(folder, info.clone(), wanted).unwrap();
         mine(&mut writer, 3);
         writer.finish().unwrap();
@@ -1398,55 +855,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn several_row_groups_come_back() {
-        let mut info = info(true);
-        info.part = PART;
-        let folder = tempfile::tempdir().unwrap();
-        let count = 2 * ROW_GROUP + 5;
-        let mut writer = BankWriter::open(folder.path(), info.clone(), count as u64).unwrap();
-        mine(&mut writer, 50_000);
-        writer.finish().unwrap();
-        let bank = Bank::open(folder.path()).unwrap();
-        let all = bank.read(0, count).unwrap();
-        assert_eq!(all.values(), score(&info, 0, count).values());
-        let first = ROW_GROUP as u64 - 2;
-        let across = bank.read(first, ROW_GROUP + 4).unwrap();
-        assert_eq!(across, score(&info, first, ROW_GROUP + 4));
-    }
-
-    /// The twin: the crate's own reader finds the columns and numbers that ours finds.
-    #[test]
-    fn parts_are_parquet_files_that_others_can_read() {
-        let info = info(true);
-        let folder = tempfile::tempdir().unwrap();
-        mine_to_the_end(folder.path(), &info, WANTED);
-        let file = File::open(folder.path().join("part-00000001.parquet")).unwrap();
-        let reader = SerializedFileReader::new(file).unwrap();
-        let names = [
-            "class_logit.A",
-            "class_logit.Bläck hair",
-            "real_logit",
-            "fake_class_logit.A",
-            "fake_class_logit.Bläck hair",
-            "class",
-        ];
-        let expected = score(&info, 8, 8);
-        let mut rows = 0;
-        for (row, record) in reader.get_row_iter(None).unwrap().enumerate() {
-            let record = record.unwrap();
-            let found: Vec<_> = record.get_column_iter().collect();
-            let found_names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
-            assert_eq!(found_names, names);
-            for (column, &value) in expected.row(row).iter().enumerate() {
-                assert_eq!(found[column].1, &Field::Float(value));
-            }
-            assert_eq!(found[5].1, &Field::Int([2, 0, 1][row % 3]));
-            rows += 1;
-        }
-        assert_eq!(rows, 8);
     }
 
     #[test]
@@ -1648,22 +1056,6 @@ mod tests {
     }
 
     #[test]
-    fn the_most_and_longest_labels_fit_the_limits() {
-        let mut info = info(true);
-        let name = |label| format!("{label:02}{}", "\u{1f600}".repeat(198));
-        info.labels = (0..64).map(name).collect();
-        info.part = PART;
-        let folder = tempfile::tempdir().unwrap();
-        let count = 3 * ROW_GROUP + 1;
-        let mut writer = BankWriter::open(folder.path(), info.clone(), count as u64).unwrap();
-        mine(&mut writer, count);
-        writer.finish().unwrap();
-        let bank = Bank::open(folder.path()).unwrap();
-        let last = bank.read(count as u64 - 1, 1).unwrap();
-        assert_eq!(last, score(&info, count as u64 - 1, 1));
-    }
-
-    #[test]
     fn types_can_be_shared_between_threads() {
         fn shared<T: Send + Sync>() {}
         shared::<Bank>();
@@ -1672,10 +1064,10 @@ mod tests {
     }
 
     /// Small numbers that look random; the same ones every time.
-    struct Noise(u64);
+    pub(super) struct Noise(pub(super) u64);
 
     impl Noise {
-        fn below(&mut self, limit: usize) -> usize {
+        pub(in crate::bank) fn below(&mut self, limit: usize) -> usize {
             self.0 = self
                 .0
                 .wrapping_mul(6_364_136_223_846_793_005)
@@ -1736,59 +1128,8 @@ mod tests {
         assert!(files(&folder) == whole_bank(&info, WANTED));
     }
 
-    /// Flips every bit of a part once. In the footer and in page headers a flip is noticed, or
-    /// does not change what is read.
-    #[test]
-    fn a_flipped_bit_outside_the_numbers_never_changes_them() {
-        let info = info(true);
-        let folder = tempfile::tempdir().unwrap();
-        mine_to_the_end(folder.path(), &info, 8);
-        let path = folder.path().join("part-00000000.parquet");
-        let sound = fs::read(&path).unwrap();
-        let part = PartFile::open(&Folder(folder.path().to_owned()), &info, 0).unwrap();
-        let numbers: Vec<_> = part.groups[0]
-            .chunks
-            .iter()
-            .map(|chunk| chunk.start + chunk.header..chunk.start + chunk.header + 32)
-            .collect();
-        let mut noticed = 0;
-        for bit in 0..sound.len() * 8 {
-            let mut damaged = sound.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            fs::write(&path, damaged).unwrap();
-            let Ok(found) = Bank::open(folder.path()).and_then(|bank| bank.read(0, 8)) else {
-                noticed += 1;
-                continue;
-            };
-            let inside = numbers
-                .iter()
-                .any(|range| range.contains(&(bit as u64 / 8)));
-            assert!(inside || found == score(&info, 0, 8), "bit {bit}");
-        }
-        assert!(noticed > 1000, "{noticed}");
-    }
-
-    #[test]
-    fn noise_is_no_thrift() {
-        let mut noise = Noise(2);
-        for _ in 0..20_000 {
-            let bytes: Vec<u8> = (0..noise.below(64))
-                .map(|_| noise.below(256) as u8)
-                .collect();
-            Thrift::parse(&bytes);
-        }
-        let nested = |depth| [vec![0x1c; depth], vec![0; depth + 1]].concat();
-        assert_eq!(Thrift::parse(&nested(16)).unwrap().1, 33);
-        assert!(Thrift::parse(&nested(17)).is_none(), "nested too deep");
-        // A list that says it holds 2^63 booleans.
-        let mut list = vec![0x19, 0xf1];
-        list.extend([0x80; 9]);
-        list.push(1);
-        assert!(Thrift::parse(&list).is_none(), "longer than the file");
-    }
-
     /// A bank of three parts, the last of them short, and what opening it after a change says.
-    fn error_after(change: impl FnOnce(&Path)) -> String {
+    pub(super) fn error_after(change: impl FnOnce(&Path)) -> String {
         let folder = tempfile::tempdir().unwrap();
         mine_to_the_end(folder.path(), &info(false), WANTED);
         change(folder.path());
@@ -1813,7 +1154,7 @@ mod tests {
         plain(&err, folder.path())
     }
 
-    fn rewrite(folder: &Path, from: &str, to: &str) {
+    pub(super) fn rewrite(folder: &Path, from: &str, to: &str) {
         let path = folder.join(DESCRIPTION);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{text}");
@@ -1981,52 +1322,6 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_part_is_named_with_its_cure() {
-        let part = |folder: &Path| folder.join("part-00000001.parquet");
-        let edit = |change: fn(&mut Vec<u8>)| {
-            error_after(|folder| {
-                let mut bytes = fs::read(part(folder)).unwrap();
-                change(&mut bytes);
-                fs::write(part(folder), bytes).unwrap();
-            })
-        };
-        let wording = |damage: &str| {
-            format!(
-                "`DIR/part-00000001.parquet` is damaged: {damage}\n\
-                 hint: delete it and mine again; the other parts are kept"
-            )
-        };
-        let cut = edit(|bytes| bytes.truncate(100));
-        assert_eq!(cut, wording("it is cut short, or no Parquet file"));
-        assert_eq!(edit(Vec::clear), cut);
-        // The last byte before the footer's length ends the footer's struct.
-        let unended = edit(|bytes| {
-            let end = bytes.len() - 9;
-            bytes[end] = 0xff;
-        });
-        assert_eq!(unended, wording("its footer cannot be read"));
-        let swapped = error_after(|folder| {
-            fs::copy(folder.join("part-00000000.parquet"), part(folder)).unwrap();
-        });
-        assert_eq!(
-            swapped,
-            wording("it belongs to another place or another bank")
-        );
-        let renamed = error_after(|folder| rewrite(folder, "\"A\"", "\"C\""));
-        assert!(
-            renamed.contains("its columns are not those of a bank"),
-            "{renamed}"
-        );
-        let page = edit(|bytes| bytes[5] ^= 2);
-        assert_eq!(page, wording("its footer and its pages do not agree"));
-        let short = error_after(|folder| rewrite(folder, "part = 8", "part = 9"));
-        assert!(
-            short.contains("it holds 8 proposals, where 9 were expected"),
-            "{short}"
-        );
-    }
-
-    #[test]
     fn a_gap_names_the_missing_part() {
         let found = error_after(|folder| {
             fs::remove_file(folder.join("part-00000001.parquet")).unwrap();
@@ -2072,21 +1367,6 @@ mod tests {
         assert_eq!(
             plain(&err, folder.path()),
             "could not read `DIR/bank/bank.toml`: it is not a plain file"
-        );
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_full_disk_is_reported_in_the_words_of_the_system() {
-        let full = fs::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
-        let rows = score(&info(true), 0, 8);
-        let source = write_parquet(&full, &info(true), 0, &rows).unwrap_err();
-        assert_eq!(
-            write_error(Path::new("part"), io_error(source)).to_string(),
-            "could not write `part`: No space left on device (os error 28)"
         );
     }
 
