@@ -321,6 +321,15 @@ fn explain_tells_the_fate_that_a_run_decided() {
             }
         }
     }
+}
+
+#[test]
+fn explain_stands_alone_and_refuses_what_does_not_fit() {
+    let root = tempfile::tempdir().unwrap();
+    run(
+        root.path(),
+        &["sample", "gaussians-exact", "A - B", "--out", "out0"],
+    );
     let ran = run(
         root.path(),
         &[
