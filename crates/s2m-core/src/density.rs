@@ -50,6 +50,8 @@ pub struct Labelling {
     log_factor: Vec<f64>,
     /// `a_c` of each label, or none where `A = 1`.
     weights: Option<Vec<f64>>,
+    /// Whether the density of a query takes `A` into account; posteriors always do.
+    corrected: bool,
 }
 
 impl Labelling {
@@ -65,6 +67,7 @@ impl Labelling {
         Ok(Self {
             log_factor,
             weights: None,
+            corrected: true,
         })
     }
 
@@ -76,14 +79,19 @@ impl Labelling {
         Ok(Self {
             log_factor,
             weights: Some(weights.to_vec()),
+            corrected: true,
         })
     }
 
-    /// The paper's uncorrected formula: the same levels with `A = 1`.
+    /// The paper's uncorrected formula: densities of queries with `A = 1`.
+    ///
+    /// Posteriors stay right: they say how good the samples are, whatever formula drew them.
     #[must_use]
-    pub fn uncorrected(mut self) -> Self {
-        self.weights = None;
-        self
+    pub fn uncorrected(self) -> Self {
+        Self {
+            corrected: false,
+            ..self
+        }
     }
 
     /// Number of labels.
@@ -91,11 +99,17 @@ impl Labelling {
         self.log_factor.len()
     }
 
-    fn log_amount(&self, set: LabelSet) -> f64 {
-        match &self.weights {
-            None => 0.0,
-            Some(weights) => set.iter().map(|c| weights[c]).sum::<f64>().ln(),
-        }
+    /// The weights behind `A` of a density, or none where `A = 1`.
+    fn density_weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref().filter(|_| self.corrected)
+    }
+}
+
+/// `log A(S)`.
+fn log_amount(weights: Option<&[f64]>, set: LabelSet) -> f64 {
+    match weights {
+        None => 0.0,
+        Some(weights) => set.iter().map(|c| weights[c]).sum::<f64>().ln(),
     }
 }
 
@@ -155,22 +169,29 @@ impl<'a> Levels<'a> {
         (1..=self.len()).map(|k| {
             let set = self.top(k);
             let width = log_sub_exp(self.sorted(k), self.sorted(k + 1));
-            (set, self.labelling.log_amount(set) + width)
+            (
+                set,
+                log_amount(self.labelling.weights.as_deref(), set) + width,
+            )
         })
     }
 
     /// `log r_Q` with margin `exp(log_margin)`; `-∞` outside the query's support.
     pub fn log_density(&self, query: &Query, log_margin: f64) -> f64 {
+        self.log_density_with(self.labelling.density_weights(), query, log_margin)
+    }
+
+    fn log_density_with(&self, weights: Option<&[f64]>, query: &Query, log_margin: f64) -> f64 {
         if let Some((present, absent)) = query.conjunction() {
             let complete = present.len() + absent.len() == self.len();
-            if self.labelling.weights.is_none() || complete {
-                return self.labelling.log_amount(present)
+            if weights.is_none() || complete {
+                return log_amount(weights, present)
                     + self.log_conjunction(present, absent, log_margin);
             }
         }
         log_sum_exp(
             self.runs(query)
-                .flat_map(|run| self.run_terms(run, log_margin)),
+                .flat_map(|run| self.run_terms(weights, run, log_margin)),
         )
     }
 
@@ -189,7 +210,8 @@ impl<'a> Levels<'a> {
 
     /// `log P(Q|x) = log r_Q − log r_any`, at margin 1.
     pub fn log_posterior(&self, query: &Query) -> f64 {
-        (self.log_density(query, 0.0) - self.log_any()).min(0.0)
+        let weights = self.labelling.weights.as_deref();
+        (self.log_density_with(weights, query, 0.0) - self.log_any()).min(0.0)
     }
 
     /// `P(label | Q, x)`, at margin 1; none where the query has no density at this item.
@@ -246,13 +268,14 @@ impl<'a> Levels<'a> {
     /// The log terms of one run, with its lower end raised by the margin.
     fn run_terms(
         &self,
+        weights: Option<&[f64]>,
         (a, b): (usize, usize),
         log_margin: f64,
     ) -> impl Iterator<Item = f64> + Clone {
         let floor = self.sorted(b + 1) - log_margin;
         (a..=b).map(move |k| {
             let (high, low) = (self.sorted(k).max(floor), self.sorted(k + 1).max(floor));
-            self.labelling.log_amount(self.top(k)) + log_sub_exp(high, low)
+            log_amount(weights, self.top(k)) + log_sub_exp(high, low)
         })
     }
 }
@@ -325,7 +348,7 @@ mod tests {
             let ours = levels.log_density(&query, g.ln()).exp() * g;
             prop_assert!((ours - paper(&f, present, absent, g)).abs() < 1e-12);
             // The sorted general path gives the same as the fast one.
-            let slow = log_sum_exp(levels.runs(&query).flat_map(|run| levels.run_terms(run, g.ln())));
+            let slow = log_sum_exp(levels.runs(&query).flat_map(|run| levels.run_terms(None, run, g.ln())));
             prop_assert!((slow.exp() * g - ours).abs() < 1e-12);
         }
 

@@ -74,7 +74,7 @@ impl Proposals {
         }
     }
 
-    /// Latents of the proposals `first …`, uniform on `(−1, 1)`, `size` numbers each.
+    /// Latents of the proposals `first …`, uniform on `[−1, 1]`, `size` numbers each.
     pub fn fill_symmetric_uniform(&self, input: u16, first: u64, size: usize, out: &mut [f32]) {
         let position = u128::from(first) * size as u128;
         let mut stream = self.stream(Purpose::Latent(input), position);
@@ -99,9 +99,9 @@ impl Proposals {
     }
 }
 
-/// 53 bits to the middle of one of 2^53 equal cells of `(0, 1)`.
+/// 52 bits to the middle of one of 2^52 equal cells of `(0, 1)`; one bit more would round to 1.
 fn open_unit(bits: u64) -> f64 {
-    ((bits >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64)
+    ((bits >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64)
 }
 
 /// Two independent standard normal numbers out of 128 random bits (Box–Muller).
@@ -195,6 +195,11 @@ mod tests {
     }
 
     #[test]
+    fn uniform_numbers_never_touch_their_ends() {
+        assert!(open_unit(0) > 0.0 && open_unit(u64::MAX) < 1.0);
+    }
+
+    #[test]
     fn streams_and_seeds_and_stages_differ() {
         let value = |seed, stage, purpose| Proposals::new(seed).at_stage(stage).uniform(purpose, 3);
         let all = [
@@ -226,7 +231,7 @@ mod tests {
     }
 
     const FIRST_LATENTS: [u32; 4] = [1_057_176_401, 3_221_847_553, 1_037_566_014, 1_066_624_776];
-    const FIRST_ACCEPT: u64 = 4_607_028_435_189_019_540;
+    const FIRST_ACCEPT: u64 = 4_607_028_435_189_019_541;
 
     /// Mean, variance, skewness, kurtosis within five standard errors; tails counted.
     #[test]

@@ -46,10 +46,12 @@ pub fn tail_index(log_weights: &[f64]) -> Option<f64> {
         .map(|w| (w - largest).exp() - threshold)
         .filter(|&e| e > 0.0)
         .collect();
+    // Most of the tail is nothing beside its largest weights: as heavy as can be.
     if excess.len() < MIN_TAIL {
-        return Some(f64::NEG_INFINITY);
+        return Some(f64::INFINITY);
     }
-    Some(pareto_shape(&excess))
+    let shape = pareto_shape(&excess);
+    Some(if shape.is_nan() { f64::INFINITY } else { shape })
 }
 
 /// Shape of the generalised Pareto distribution behind ascending positive `excess`.
@@ -124,5 +126,18 @@ mod tests {
         assert_eq!(tail_index(&vec![1.0; 5000]), Some(f64::NEG_INFINITY));
         let noisy: Vec<f64> = pareto(1.0, 5000).iter().map(|w| 1e-6 * w).collect();
         assert_eq!(tail_index(&noisy), Some(f64::NEG_INFINITY));
+    }
+
+    #[test]
+    fn a_few_giants_are_a_heavy_tail() {
+        let steep: Vec<f64> = (0..5000).map(|k| -40.0 * f64::from(k)).collect();
+        assert_eq!(tail_index(&steep), Some(f64::INFINITY));
+        let plateau = (0..10_000).map(|k| if k < 20 { 10.0 } else { 0.0 });
+        assert_eq!(
+            tail_index(&plateau.collect::<Vec<f64>>()),
+            Some(f64::INFINITY)
+        );
+        let steeper: Vec<f64> = (0..5000).map(|k| -8.0 * f64::from(k)).collect();
+        assert!(tail_index(&steeper).unwrap() > 0.4);
     }
 }

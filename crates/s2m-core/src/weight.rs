@@ -108,6 +108,9 @@ impl Temperature {
     }
 }
 
+/// Temperatures that keep every logit and weight finite.
+const TEMPERATURES: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
+
 /// Calibration of the three classifiers; the default changes nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
@@ -197,24 +200,24 @@ impl Weighting {
         }
         let class = calibration.class.at(&query)?;
         let fake_class = calibration.fake_class.at(&query)?;
-        let positive = "a positive number";
+        let positive = "between 0.000001 and 1000000000";
         within(
             "the temperature of the class output",
             class,
             positive,
-            |v| v.is_finite() && v > 0.0,
+            |v| TEMPERATURES.contains(&v),
         )?;
         within(
             "the temperature of the fake_class output",
             fake_class,
             positive,
-            |v| v.is_finite() && v > 0.0,
+            |v| TEMPERATURES.contains(&v),
         )?;
         within(
             "the temperature of the real output",
             calibration.real,
             positive,
-            |v| v.is_finite() && v > 0.0,
+            |v| TEMPERATURES.contains(&v),
         )?;
         within("the odds clip", calibration.odds_clip, "at least 1", |v| {
             v >= 1.0
@@ -271,10 +274,10 @@ impl Weighting {
         self.log_floor.exp()
     }
 
-    /// The same weighting with another floor on `P(Q|x)`.
+    /// The same weighting with another floor on `P(Q|x)`, given as a logarithm.
     #[must_use]
-    pub fn with_floor(mut self, floor: f64) -> Self {
-        self.log_floor = floor.ln();
+    pub fn with_log_floor(mut self, log_floor: f64) -> Self {
+        self.log_floor = log_floor;
         self
     }
 
@@ -534,7 +537,7 @@ mod tests {
                 real: -1.0,
                 ..base()
             }),
-            "the temperature of the real output is -1; it must be a positive number"
+            "the temperature of the real output is -1; it must be between 0.000001 and 1000000000"
         );
         assert_eq!(
             message(Calibration {

@@ -140,6 +140,7 @@ pub struct Query {
     label_count: usize,
     diagram: Diagram,
     conjunction: Option<(LabelSet, LabelSet)>,
+    forced: Vec<Option<bool>>,
 }
 
 impl PartialEq for Query {
@@ -201,12 +202,18 @@ impl Query {
     }
 
     fn from_diagram(text: String, label_count: usize, diagram: Diagram) -> Self {
-        let conjunction = diagram.conjunction();
+        let forced = |label: usize| {
+            let only = LabelSet::EMPTY.with(label);
+            let present = diagram.possible(only, LabelSet::EMPTY);
+            let absent = diagram.possible(LabelSet::EMPTY, only);
+            (present != absent).then_some(present)
+        };
         Self {
             text,
             label_count,
+            conjunction: diagram.conjunction(),
+            forced: (0..label_count).map(forced).collect(),
             diagram,
-            conjunction,
         }
     }
 
@@ -232,18 +239,12 @@ impl Query {
 
     /// The value that the query forces on a label, or none where it leaves the label open.
     pub fn forced(&self, label: usize) -> Option<bool> {
-        let only = LabelSet::EMPTY.with(label);
-        match (
-            self.diagram.possible(only, LabelSet::EMPTY),
-            self.diagram.possible(LabelSet::EMPTY, only),
-        ) {
-            (true, false) => Some(true),
-            (false, true) => Some(false),
-            _ => None,
-        }
+        self.forced[label]
     }
 
     /// The smallest sets of labels that meet every label set on which the query holds.
+    ///
+    /// Over dozens of labels not all sets of a size are tried, and a larger one may come out.
     ///
     /// A conditional generator asked for the classes of one such set can produce every item of the
     /// query. For "all of I, none of J" these are the single labels of I.
@@ -266,8 +267,7 @@ impl Query {
                 return found;
             }
         }
-        // Only after an outrageous number of trials: the labels that matter always suffice.
-        vec![support]
+        unreachable!("all labels that matter together meet every set on which the query holds")
     }
 }
 

@@ -43,8 +43,9 @@ const MIN_SUPPORTED_FRESH: usize = 500;
 /// Groups of the delete-one-group jackknife that gives standard errors.
 const JACKKNIFE_GROUPS: usize = 20;
 
-/// Chains whose log weights are traced for R-hat.
+/// Chains whose log weights are traced for R-hat, and states of each at most.
 const TRACED_CHAINS: usize = 256;
+const TRACED_STATES: usize = 2048;
 
 /// Longest automatic chain.
 const MAX_STEPS: usize = 1 << 24;
@@ -100,6 +101,9 @@ pub struct MetropolisHastings {
     steps: Steps,
     /// Length of the chains and proposals that were scored when it was fixed.
     fixed: Option<(usize, usize)>,
+    /// Where the chains scored so far ended, and how many found something.
+    ends: Vec<ChainEnd>,
+    found: usize,
 }
 
 impl MetropolisHastings {
@@ -109,7 +113,13 @@ impl MetropolisHastings {
             Steps::Fixed(steps) => Some((steps.get(), 0)),
             Steps::ForDistance(_) => None,
         };
-        Self { goal, steps, fixed }
+        Self {
+            goal,
+            steps,
+            fixed,
+            ends: Vec::new(),
+            found: 0,
+        }
     }
 
     /// Fixes the length of the chains once the pilot is large enough.
@@ -128,7 +138,10 @@ impl MetropolisHastings {
 
 impl Sampler for MetropolisHastings {
     fn next(&mut self, history: History<'_>) -> Next {
-        if let Some(next) = search(history, self.goal) {
+        // Once a chain has found something the support is known to be there.
+        if self.found < super::MIN_SUPPORTED
+            && let Some(next) = search(history, self.goal)
+        {
             return next;
         }
         if let (None, Steps::ForDistance(distance)) = (self.fixed, self.steps)
@@ -138,26 +151,33 @@ impl Sampler for MetropolisHastings {
         }
         let (steps, fixed_at) = self.fixed.expect("fixed by the user or by the pilot above");
         let (n, wanted) = (history.len(), self.goal.samples.get());
-        let complete = n / steps;
-        let ends: Vec<ChainEnd> = (0..complete)
-            .map(|i| chain(history, i * steps, steps))
-            .collect();
-        let found = ends.iter().filter(|end| end.state.is_some()).count();
-        if found < wanted {
+        for i in self.ends.len()..n / steps {
+            let end = chain(history, i * steps, steps);
+            self.found += usize::from(end.state.is_some());
+            self.ends.push(end);
+        }
+        if self.found < wanted {
             // Every missing sample costs one chain; a chain that is begun is scored to its end.
-            let missing = (wanted - found).saturating_mul(steps) - n % steps;
-            if n.saturating_add(missing) > self.goal.max_calls {
-                let expected = (n as u64).saturating_add(missing as u64);
+            let missing = (wanted - self.found)
+                .saturating_mul(steps)
+                .saturating_sub(n % steps);
+            let expected = n.saturating_add(missing);
+            if expected > self.goal.max_calls || expected == usize::MAX {
                 return Next::Failed(Failure::OutOfCalls {
                     proposals: n,
-                    found,
+                    found: self.found,
                     wanted,
-                    expected,
+                    expected: expected as u64,
                 });
             }
-            return score(missing.min(REQUEST), n, self.goal, found);
+            return score(missing.min(REQUEST), n, self.goal, self.found);
         }
-        Next::Done(draw(history, &ends, steps, fixed_at, self.goal))
+        let wish = match self.steps {
+            Steps::Fixed(_) => None,
+            Steps::ForDistance(distance) => Some(distance),
+        };
+        let error = statement(history.log_weights, fixed_at, steps, wish);
+        Next::Done(draw(history, &self.ends, steps, error, self.goal))
     }
 }
 
@@ -215,13 +235,12 @@ fn draw(
     history: History<'_>,
     ends: &[ChainEnd],
     steps: usize,
-    fixed_at: usize,
+    mut error: ErrorStatement,
     goal: Goal,
 ) -> Draw {
     let alive = ends.iter().filter_map(|end| end.state);
     let dead_chains = ends.iter().filter(|end| end.state.is_none()).count();
     let accepted: usize = ends.iter().map(|end| end.accepted).sum();
-    let mut error = statement(history.log_weights, fixed_at, steps);
     if dead_chains > 0 {
         error.warnings.push(Warning::DeadChains {
             chains: dead_chains,
@@ -244,22 +263,26 @@ fn draw(
     }
 }
 
-/// R-hat and effective size of the log weight over the second halves of the first chains.
+/// R-hat and effective size of the log weight over the last half of the first chains.
 fn mixing(history: History<'_>, chains: usize, steps: usize) -> Option<ChainSummary> {
+    let first_traced = (steps / 2).max(steps.saturating_sub(TRACED_STATES));
     let traces: Vec<Vec<f64>> = (0..chains.min(TRACED_CHAINS))
         .filter_map(|i| {
-            let mut states = Vec::with_capacity(steps);
+            let (mut at, mut states) = (0, Vec::new());
             trace(history, i * steps, steps, |state, _| {
-                states.push(state.map(|s| s.log_weight));
+                if at >= first_traced {
+                    states.push(state.map(|s| s.log_weight));
+                }
+                at += 1;
             });
-            states.split_off(steps / 2).into_iter().collect()
+            states.into_iter().collect()
         })
         .collect();
     summarise_chains(&traces)
 }
 
 /// What fresh proposals allow to be said about chains of this length.
-fn statement(all: &[f64], fixed_at: usize, steps: usize) -> ErrorStatement {
+fn statement(all: &[f64], fixed_at: usize, steps: usize, wish: Option<f64>) -> ErrorStatement {
     let fresh = &all[fixed_at..];
     let fresh = &fresh[..fresh.len().min(MAX_ESTIMATED)];
     let supported = fresh.iter().filter(|w| w.is_finite()).count();
@@ -274,7 +297,9 @@ fn statement(all: &[f64], fixed_at: usize, steps: usize) -> ErrorStatement {
             ..ErrorStatement::default()
         };
     }
-    let (estimate, standard_error) = distance_with_error(fresh, steps);
+    let (estimate, standard_error) = Profiles::new(fresh).distance_with_error(steps);
+    let above = wish.filter(|&wanted| estimate > wanted);
+    let above = above.map(|wanted| Warning::AboveWanted { estimate, wanted });
     let warning = match tail_index(all) {
         Some(index) if index > MAX_TAIL_INDEX => Some(Warning::HeavyTail { index }),
         None => Some(too_few("and too few of all lie in the support")),
@@ -288,29 +313,15 @@ fn statement(all: &[f64], fixed_at: usize, steps: usize) -> ErrorStatement {
         tv_bound: warning
             .is_none()
             .then(|| (estimate + BOUND_ERRORS * standard_error).min(1.0)),
-        warnings: warning.into_iter().collect(),
+        warnings: warning.into_iter().chain(above).collect(),
     }
-}
-
-/// The bound on the distance after `steps` steps, with a jackknife standard error.
-fn distance_with_error(log_weights: &[f64], steps: usize) -> (f64, f64) {
-    let sorted = Sorted::new(log_weights);
-    let groups = JACKKNIFE_GROUPS as f64;
-    let without: Vec<f64> = (0..JACKKNIFE_GROUPS)
-        .map(|g| sorted.distance(steps, Some(g)))
-        .collect();
-    let mean = without.iter().sum::<f64>() / groups;
-    let spread: f64 = without.iter().map(|d| (d - mean).powi(2)).sum();
-    (
-        sorted.distance(steps, None),
-        ((groups - 1.0) / groups * spread).sqrt(),
-    )
 }
 
 /// The fewest steps whose estimate plus [`BOUND_ERRORS`] standard errors is within `distance`.
 fn steps_for(log_weights: &[f64], distance: f64) -> usize {
+    let profiles = Profiles::new(log_weights);
     let fits = |steps: usize| {
-        let (estimate, error) = distance_with_error(log_weights, steps);
+        let (estimate, error) = profiles.distance_with_error(steps);
         estimate + BOUND_ERRORS * error <= distance
     };
     let mut high = 1;
@@ -327,6 +338,53 @@ fn steps_for(log_weights: &[f64], distance: f64) -> usize {
         }
     }
     high
+}
+
+/// The law of `p(max(w_x, w_y))` under the empirical weights, whole and with one group left out.
+struct Profiles {
+    whole: Profile,
+    without: Vec<Profile>,
+}
+
+impl Profiles {
+    fn new(log_weights: &[f64]) -> Self {
+        let sorted = Sorted::new(log_weights);
+        Self {
+            whole: sorted.profile(None),
+            without: (0..JACKKNIFE_GROUPS)
+                .map(|g| sorted.profile(Some(g)))
+                .collect(),
+        }
+    }
+
+    /// The bound on the distance after `steps` steps, with a jackknife standard error.
+    fn distance_with_error(&self, steps: usize) -> (f64, f64) {
+        let groups = JACKKNIFE_GROUPS as f64;
+        let without: Vec<f64> = self.without.iter().map(|p| p.distance(steps)).collect();
+        let mean = without.iter().sum::<f64>() / groups;
+        let spread: f64 = without.iter().map(|d| (d - mean).powi(2)).sum();
+        (
+            self.whole.distance(steps),
+            ((groups - 1.0) / groups * spread).sqrt(),
+        )
+    }
+}
+
+/// Pairs of probability and `log(1 − p)`, one per weight.
+struct Profile(Vec<(f64, f64)>);
+
+impl Profile {
+    /// `E (1 − p(max(w_x, w_y)))^steps`; 1 where nothing is supported.
+    fn distance(&self, steps: usize) -> f64 {
+        if self.0.is_empty() {
+            return 1.0;
+        }
+        let terms = self
+            .0
+            .iter()
+            .map(|(share, log_stay)| share * (steps as f64 * log_stay).exp());
+        terms.sum::<f64>().min(1.0)
+    }
 }
 
 /// Positive weights in ascending order with their jackknife groups, and the rest counted.
@@ -347,9 +405,11 @@ impl Sorted {
         let mut weights = Vec::new();
         for (k, log_weight) in log_weights.iter().enumerate() {
             let group = k % JACKKNIFE_GROUPS;
+            let weight = (log_weight - largest).exp();
             group_sizes[group] += 1;
-            if log_weight.is_finite() {
-                weights.push(((log_weight - largest).exp(), group));
+            // A weight that underflows beside the largest is as good as none.
+            if weight > 0.0 {
+                weights.push((weight, group));
             } else {
                 unsupported[group] += 1;
             }
@@ -362,10 +422,10 @@ impl Sorted {
         }
     }
 
-    /// `E_{x~q, y~π} (1 − p(max(w_x, w_y)))^steps` under the empirical law, one group left out.
+    /// The law with one group left out.
     ///
     /// The maximum of the two weights is at most the j-th one with probability `F_q(j)·F_π(j)`.
-    fn distance(&self, steps: usize, left_out: Option<usize>) -> f64 {
+    fn profile(&self, left_out: Option<usize>) -> Profile {
         let counted = |group: usize| Some(group) != left_out;
         let sum = |sizes: &[usize]| {
             (0..JACKKNIFE_GROUPS)
@@ -375,25 +435,21 @@ impl Sorted {
         };
         let (n, unsupported) = (sum(&self.group_sizes), sum(&self.unsupported));
         let used = || {
-            self.weights
-                .iter()
-                .filter(|(_, group)| counted(*group))
-                .map(|(w, _)| *w)
+            let used = self.weights.iter().filter(|(_, group)| counted(*group));
+            used.map(|(w, _)| *w)
         };
         let total: f64 = used().sum();
-        if total <= 0.0 {
-            return 1.0;
-        }
-        let (mut below, mut weight_below, mut reached, mut distance) = (unsupported, 0.0, 0.0, 0.0);
-        for w in used() {
+        let (mut below, mut weight_below, mut reached) = (unsupported, 0.0, 0.0);
+        let pairs = used().map(|w| {
             below += 1.0;
             weight_below += w;
             let acceptance = ((weight_below / w + (n - below)) / n).min(1.0);
             let next = (below / n) * (weight_below / total);
-            distance += (next - reached) * (steps as f64 * (-acceptance).ln_1p()).exp();
+            let share = next - reached;
             reached = next;
-        }
-        distance.min(1.0)
+            (share, (-acceptance).ln_1p())
+        });
+        Profile(pairs.collect())
     }
 }
 
@@ -467,7 +523,7 @@ mod tests {
                     (target[at] / generator[at]).ln()
                 })
                 .collect();
-            let sorted = Sorted::new(&logs);
+            let profile = Sorted::new(&logs).profile(None);
             // The first proposal is the start, so K proposals are K − 1 steps from q.
             let mut law = generator.to_vec();
             for steps in 1..60 {
@@ -477,7 +533,7 @@ mod tests {
                         .zip(target)
                         .map(|(a, b)| (a - b).abs())
                         .sum::<f64>();
-                let stated = sorted.distance(steps, None);
+                let stated = profile.distance(steps);
                 assert!(exact <= stated + 1e-9, "K {steps}: {exact} above {stated}");
                 assert!(
                     stated <= 12.0 * exact + 0.01,
@@ -539,7 +595,7 @@ mod tests {
         let logs: Vec<f64> = (0..4000).map(|k| f64::from(k % 10).ln()).collect();
         let steps = steps_for(&logs, 0.01);
         let slack = |steps| {
-            let (estimate, error) = distance_with_error(&logs, steps);
+            let (estimate, error) = Profiles::new(&logs).distance_with_error(steps);
             estimate + BOUND_ERRORS * error
         };
         assert!(slack(steps) <= 0.01 && slack(steps - 1) > 0.01, "{steps}");

@@ -114,7 +114,7 @@ pub enum Info {
 pub struct ErrorStatement {
     /// Estimate from proposals that played no part in the settings; none where too few were scored.
     pub tv_estimate: Option<f64>,
-    /// Estimate plus [`BOUND_ERRORS`] standard errors; none where that would not be honest.
+    /// [`BOUND_ERRORS`] standard errors above the estimate; none where that would not be honest.
     pub tv_bound: Option<f64>,
     /// Why something above is missing, and other things to know.
     pub warnings: Vec<Warning>,
@@ -148,6 +148,16 @@ pub enum Warning {
         chains: usize,
         /// Their length.
         steps: usize,
+    },
+    /// The wanted distance was not reached.
+    #[error(
+        "the distance estimated on fresh proposals, {estimate:.4}, is above the wanted {wanted}"
+    )]
+    AboveWanted {
+        /// The estimate.
+        estimate: f64,
+        /// The wish.
+        wanted: f64,
     },
     /// Samples of `resample` share proposals.
     #[error("{count} of the samples repeat another one")]
@@ -207,7 +217,7 @@ fn search(history: History<'_>, goal: Goal) -> Option<Next> {
     if supported >= MIN_SUPPORTED {
         return None;
     }
-    if n >= PILOT_BUDGET.min(goal.max_calls) {
+    if n >= PILOT_BUDGET {
         return Some(Next::Failed(Failure::Unreachable {
             proposals: n,
             supported,
@@ -418,6 +428,44 @@ mod tests {
             draw.unwrap_err().to_string(),
             "2000 generator calls gave 500 of 1000 samples; about 4000 calls would be needed"
         );
+    }
+
+    #[test]
+    fn every_tiny_budget_and_huge_wish_is_answered() {
+        for (samples, max_calls) in [
+            (1000, 1),
+            (1000, 5),
+            (1000, 100),
+            (1000, 300),
+            (usize::MAX, 1000),
+        ] {
+            let goal = Goal {
+                samples: NonZeroUsize::new(samples).unwrap(),
+                max_calls,
+            };
+            for steps in [1, 7, usize::MAX] {
+                let steps = mh::Steps::Fixed(NonZeroUsize::new(steps).unwrap());
+                let samplers: [Box<dyn Sampler>; 4] = [
+                    Box::new(reject::Reject::new(goal, 0.01)),
+                    Box::new(mh::MetropolisHastings::new(goal, steps)),
+                    Box::new(mh::MetropolisHastings::new(
+                        goal,
+                        mh::Steps::ForDistance(0.01),
+                    )),
+                    Box::new(resample::Resample::new(
+                        goal,
+                        0.5,
+                        resample::Copies::Allowed,
+                    )),
+                ];
+                for mut sampler in samplers {
+                    let (draw, weights) = drive(sampler.as_mut(), 1, &mut |_| 0.0);
+                    let failure = draw.unwrap_err();
+                    assert!(matches!(failure, Failure::OutOfCalls { .. }), "{failure:?}");
+                    assert!(weights.len() <= max_calls);
+                }
+            }
+        }
     }
 
     /// What is public can be sent to and shared between threads.

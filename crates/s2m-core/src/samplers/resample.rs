@@ -9,8 +9,8 @@
 //! Models", 1996.
 
 use super::{
-    Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next, Sampler, Warning, score,
-    search,
+    Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next, Sampler, Warning,
+    expected_calls, score, search,
 };
 use crate::diagnostics::{duplicates, summarise};
 
@@ -33,6 +33,8 @@ pub struct Info {
     pub pool: usize,
     /// Effective number of independent proposals among them.
     pub effective: f64,
+    /// About how far the law of one sample is off, in total variation: `1/effective`.
+    pub bias: f64,
 }
 
 /// Systematic resampling; the pool grows until its effective size reaches the samples wanted.
@@ -76,6 +78,14 @@ impl Sampler for Resample {
         if !enough && pool < most {
             return score(pool.min(most - pool), pool, self.goal, effective as usize);
         }
+        if wanted > pool {
+            return Next::Failed(Failure::OutOfCalls {
+                proposals: pool,
+                found: effective as usize,
+                wanted,
+                expected: expected_calls(wanted, effective as usize, pool),
+            });
+        }
         if self.copies == Copies::Refused && !distinct {
             return Next::Failed(Failure::NotUnique {
                 wanted,
@@ -91,12 +101,16 @@ impl Sampler for Resample {
         Next::Done(Draw {
             acceptance: (kept.len() - repeated) as f64 / pool as f64,
             error: ErrorStatement {
-                tv_estimate: Some((1.0 / effective).min(1.0)),
+                tv_estimate: None,
                 tv_bound: None,
                 warnings: warnings.chain(copied).collect(),
             },
             kept,
-            info: super::Info::Resample(Info { pool, effective }),
+            info: super::Info::Resample(Info {
+                pool,
+                effective,
+                bias: (1.0 / effective).min(1.0),
+            }),
         })
     }
 }

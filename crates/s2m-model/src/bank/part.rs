@@ -309,8 +309,8 @@ fn read_bytes(mut file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
 
 fn read_footer(file: &File, info: &BankInfo, part: u64) -> Result<Vec<Group>, PartError> {
     const TAIL: u64 = 8;
-    let end = file.metadata()?.len().checked_sub(TAIL);
-    let end = end.ok_or(Damage::End)?;
+    let size = file.metadata()?.len();
+    let end = size.checked_sub(TAIL).ok_or(Damage::End)?;
     let tail = read_bytes(file, end, TAIL)?;
     let [a, b, c, d, b'P', b'A', b'R', b'1'] = tail[..] else {
         return Err(Damage::End.into());
@@ -320,7 +320,8 @@ fn read_footer(file: &File, info: &BankInfo, part: u64) -> Result<Vec<Group>, Pa
         return Err(Damage::End.into());
     }
     let start = end - length;
-    let footer = Thrift::parse(&read_bytes(file, start, length)?).ok_or(Damage::Footer)?;
+    let bytes = read_bytes(file, start, length)?;
+    let (footer, _) = Thrift::parse(&bytes).ok_or(Damage::Footer)?;
     Ok(check_footer(&footer, start, info, part)?)
 }
 
@@ -405,11 +406,12 @@ fn check_chunk(chunk: &Thrift, data_end: u64, rows: usize) -> Option<Chunk> {
 
 /// Checks that a page header announces `rows` plain numbers and nothing else.
 fn check_page(bytes: &[u8], rows: usize) -> Option<()> {
-    let header = Thrift::parse(bytes)?;
+    let (header, length) = Thrift::parse(bytes)?;
     let (kind, sizes) = (header.integer(1)?, [header.integer(2)?, header.integer(3)?]);
     let data = header.field(5)?;
     let (count, encoding) = (data.integer(1)?, data.integer(2)?);
-    let sound = (kind, encoding) == (DATA_PAGE, PLAIN)
+    let sound = length == bytes.len()
+        && (kind, encoding) == (DATA_PAGE, PLAIN)
         && sizes == [i64::try_from(rows * NUMBER).ok()?; 2]
         && count == i64::try_from(rows).ok()?;
     sound.then_some(())

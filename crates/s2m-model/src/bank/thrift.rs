@@ -18,11 +18,11 @@ pub(super) enum Thrift {
 }
 
 impl Thrift {
-    /// Reads a struct that takes up all of `bytes`.
-    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Reads a struct from the front of `bytes`; returns it with its length.
+    pub(super) fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut rest = Rest(bytes);
         let value = rest.structure(MAX_DEPTH)?;
-        rest.0.is_empty().then_some(value)
+        Some((value, bytes.len() - rest.0.len()))
     }
 
     /// The field with this number, where the value is a struct that has it.
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn nesting_has_a_limit() {
         let nested = |depth| [vec![0x1c; depth], vec![0; depth + 1]].concat();
-        assert!(Thrift::parse(&nested(16)).is_some());
+        assert_eq!(Thrift::parse(&nested(16)).unwrap().1, 33);
         assert!(Thrift::parse(&nested(17)).is_none());
     }
 
@@ -174,8 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_after_the_end_are_refused() {
-        assert!(Thrift::parse(&[0x15, 6, 0]).is_some_and(|value| value.integer(1) == Some(3)));
-        assert!(Thrift::parse(&[0x15, 6, 0, 0]).is_none());
+    fn the_length_ends_with_the_struct() {
+        // Field 1 is an integer, 3; the last byte belongs to something else.
+        let (value, length) = Thrift::parse(&[0x15, 6, 0, 9]).unwrap();
+        assert_eq!((value.integer(1), length), (Some(3), 3));
     }
 }
