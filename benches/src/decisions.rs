@@ -55,12 +55,12 @@ pub(crate) fn decide(model: &Path, bank: &Path) -> Result<()> {
         let started = Instant::now();
         let mut pool = session.shared_pool(None)?;
         for query in Query::all_joint(bundle.labels()) {
-            let target = session.plan_shared(&query, &mut pool, &Silent)?;
+            let mut target = session.plan_shared(&query, &mut pool, &Silent)?;
             let goal = Goal {
                 samples: NonZeroUsize::new(SAMPLES).context("not zero")?,
                 max_calls: PROPOSALS,
             };
-            let drawn = draw(&mut pool, &target, settings.sampler, goal, &Silent)?;
+            let drawn = draw(&mut pool, &mut target, settings.sampler, goal, &Silent)?;
             anyhow::ensure!(
                 drawn.outcome?.kept.len() == SAMPLES,
                 "all samples were found"

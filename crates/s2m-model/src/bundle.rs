@@ -31,7 +31,7 @@ const MAX_MANIFEST: u64 = 1 << 20;
 const MAX_NETWORK: u64 = 1 << 31;
 
 /// Most numbers in one item or latent; beyond it a shape is a mistake or an attack.
-const MAX_NUMBERS: usize = 1 << 27;
+const MAX_NUMBERS: usize = 1 << 24;
 
 /// Why a folder is not a usable bundle.
 #[derive(Debug, Error)]
@@ -453,9 +453,12 @@ fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
 
 /// A TOML error in one line: what and where.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
-    let line = error
-        .span()
-        .map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    let line = error.span().map(|span| {
+        1 + text.as_bytes()[..span.start.min(text.len())]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+    });
     let message = error.message().replace('\n', ", ");
     line.map_or(message.clone(), |line| format!("line {line}: {message}"))
 }
@@ -479,6 +482,17 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
     }
     if generator.latents.len() > usize::from(u16::MAX) {
         return fault("generator.latents has too many entries".to_owned());
+    }
+    let class = generator.class.iter().map(|class| class.input.as_str());
+    let mut inputs: Vec<&str> = generator
+        .latents
+        .iter()
+        .map(|l| l.input.as_str())
+        .chain(class)
+        .collect();
+    inputs.sort_unstable();
+    if let Some(pair) = inputs.windows(2).find(|pair| pair[0] == pair[1]) {
+        return fault(format!("generator input `{}` is named twice", pair[0]));
     }
     let shapes = generator
         .latents
@@ -612,8 +626,11 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
             let path = location.clone();
             return Err(BundleError::Outside { what, path });
         };
-        digest.update(location.as_bytes());
-        hash_file(&inside(folder, location, what)?, &mut digest)?;
+        // ONNX Runtime looks beside the network's own file, which may lie in a folder of the bundle.
+        let beside = Path::new(file).parent().unwrap_or(Path::new(""));
+        let from_root = beside.join(location).to_string_lossy().into_owned();
+        digest.update(from_root.as_bytes());
+        hash_file(&inside(folder, &from_root, what)?, &mut digest)?;
     }
     let path = path.filter(|_| !external.is_empty());
     Ok(Network {

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::bundle::{Bundle, Network};
 use crate::logits::{Logits, RowShape};
-use crate::manifest::{ClassForm, GeneratorEntry, Prior};
+use crate::manifest::{ClassForm, GeneratorEntry, LatentEntry, Prior};
 use crate::onnx::{Join, adapter_model, describe, join, levels_model};
 use crate::runtime::Runtime;
 
@@ -35,6 +35,9 @@ const BATCHES: [usize; 2] = [8, 1024];
 
 /// Networks up to this size get one copy per core; larger ones share one copy and all cores.
 const MAX_COPIED_BYTES: usize = 256 << 20;
+
+/// Copies of a network on a graphics card.
+const CUDA_COPIES: usize = 4;
 
 /// What went wrong between a proposal number and its logits.
 #[derive(Debug, Error)]
@@ -205,14 +208,22 @@ impl Pipeline {
         entry: &GeneratorEntry,
         fixed_batch: Option<usize>,
     ) -> Result<Self, NetworkError> {
-        let default = default_batch(settings.device, entry.output.shape.iter().product());
+        let item: usize = entry.output.shape.iter().product();
+        let latents = entry.latents.iter().map(LatentEntry::size);
+        let default = default_batch(settings.device, latents.fold(item, usize::max));
         let batch = fixed_batch.unwrap_or(settings.batch.map_or(default, NonZeroUsize::get));
         let bytes: usize = parts.iter().map(|part| part.bytes.len()).sum();
         // More copies than cores would only take memory.
         let threads = settings.threads.min(RunSettings::default().threads).get();
-        let copies = match settings.device {
-            Device::Cpu if bytes * threads <= MAX_COPIED_BYTES => threads,
-            _ => 1,
+        let wanted = match settings.device {
+            Device::Cpu => threads,
+            // One copy computes while others draw latents.
+            Device::Cuda => threads.min(CUDA_COPIES),
+        };
+        let copies = if bytes * wanted <= MAX_COPIED_BYTES {
+            wanted
+        } else {
+            1
         };
         let threads = threads / copies;
         let worker = || {
@@ -517,7 +528,7 @@ enum InputTensor<'a> {
 
 impl Inputs {
     fn new(entry: &GeneratorEntry, batch: usize) -> Self {
-        let latent = |latent: &crate::manifest::LatentEntry| Latent {
+        let latent = |latent: &LatentEntry| Latent {
             name: latent.input.clone(),
             shape: latent.shape.clone(),
             size: latent.size(),
@@ -537,8 +548,8 @@ impl Inputs {
         }
     }
 
-    /// Puts the latents and classes of the requested proposals in front; the padding keeps whatever
-    /// an earlier batch left there.
+    /// Puts the latents and classes of the requested proposals in front, and zeros behind them: a
+    /// network that mixes rows must at least give the same again.
     fn fill(&mut self, requested: Requested<'_>) {
         for (input, latent) in self.latents.iter_mut().enumerate() {
             fill_latents(
@@ -549,9 +560,11 @@ impl Inputs {
                 requested.numbers,
                 &mut latent.values,
             );
+            latent.values[requested.numbers.len() * latent.size..].fill(0.0);
         }
         if let Some(class) = &mut self.class {
             class.one_hot.fill(0.0);
+            class.index.fill(0);
             for (row, &value) in requested.classes.iter().enumerate() {
                 class.index[row] = i64::from(value);
                 class.one_hot[row * class.classes + value as usize] = 1.0;
@@ -640,6 +653,12 @@ fn fixed_batch(network: &Network) -> Option<i64> {
     ports.inputs.iter().find_map(first)
 }
 
+fn usable_batch(batch: Option<i64>) -> Option<usize> {
+    batch
+        .and_then(|batch| usize::try_from(batch).ok())
+        .filter(|batch| *batch > 0)
+}
+
 fn common_batch(bundle: &Bundle) -> Result<Option<usize>, NetworkError> {
     match (
         fixed_batch(bundle.generator()),
@@ -651,10 +670,7 @@ fn common_batch(bundle: &Bundle) -> Result<Option<usize>, NetworkError> {
                 classifier,
             })
         }
-        (one, other) => Ok(one
-            .or(other)
-            .and_then(|batch| usize::try_from(batch).ok())
-            .filter(|b| *b > 0)),
+        (one, other) => Ok(usable_batch(one.or(other))),
     }
 }
 
@@ -823,7 +839,7 @@ impl Renderer {
             reason: e.to_string(),
         })?;
         let parts = [generator, Part::made("adapter", levels, "item", "levels")];
-        let batch = fixed_batch(bundle.generator()).and_then(|b| usize::try_from(b).ok());
+        let batch = usable_batch(fixed_batch(bundle.generator()));
         let pipeline = Pipeline::new(runtime, settings, &parts, entry, batch)?;
         let size = entry.output.shape.iter().product();
         Ok(Self {

@@ -144,8 +144,16 @@ fn library_in(folder: &Path) -> Option<PathBuf> {
         })
         .filter(|path| path.is_file())
         .collect();
-    found.sort();
+    found.sort_by_key(|path| version_numbers(path));
     found.pop()
+}
+
+/// The numbers in a file's name, so that 1.31.1 is newer than 1.9.0.
+fn version_numbers(path: &Path) -> Vec<u64> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect()
 }
 
 /// Folders in which a Python package keeps the library: active environment first, then the user's,
@@ -164,12 +172,13 @@ fn python_folders() -> impl Iterator<Item = PathBuf> {
             .flatten()
             .flatten()
             .map(|entry| entry.path());
-        let pythons: Vec<PathBuf> = versions
+        let mut pythons: Vec<PathBuf> = versions
             .filter(|path| {
                 path.file_name()
                     .is_some_and(|n| n.to_string_lossy().starts_with("python3"))
             })
             .collect();
+        pythons.sort_by_key(|path| std::cmp::Reverse(version_numbers(path)));
         pythons.into_iter().flat_map(|python| {
             ["site-packages", "dist-packages"]
                 .map(|kind| python.join(kind).join("onnxruntime/capi"))
@@ -197,7 +206,7 @@ mod tests {
     fn the_newest_library_of_a_folder_is_taken_and_other_files_are_not() {
         let folder = tempfile::tempdir().unwrap();
         for name in [
-            "libonnxruntime.so.1.30.0",
+            "libonnxruntime.so.1.9.0",
             "libonnxruntime.so.1.31.1",
             "libonnxruntime_providers_shared.so",
             "x.txt",

@@ -9,7 +9,7 @@ use s2m_model::onnx::{Element, GraphBuilder, GraphError};
 
 use crate::exact::Files;
 
-/// Points are their latents; logits are twice the points' coordinates, so every joint class occurs.
+/// Points are twice their latents and class logits are their coordinates, so every joint class occurs.
 pub fn linear(labels: usize) -> Files {
     let graphs = generator(labels + 1).and_then(|g| Ok((g, classifier(labels)?)));
     let (generator, classifier) = graphs.expect("the layers fit together");
@@ -29,9 +29,9 @@ fn classifier(labels: usize) -> Result<Vec<u8>, GraphError> {
     let mut g = GraphBuilder::new("coordinates");
     let x = g.input("x", &[labels + 1], Element::F32)?;
     let class = g.slice(&x, 1, 0..labels)?;
-    let half = g.scalar(0.25);
+    let quarter = g.scalar(0.25);
     let real = g.slice(&x, 1, labels..labels + 1)?;
-    let real = g.mul(&real, &half)?;
+    let real = g.mul(&real, &quarter)?;
     g.output(&class, "class_logits")?;
     g.output(&real, "real_logit")?;
     Ok(g.to_bytes())

@@ -126,12 +126,10 @@ fn look(
     proposals: usize,
     progress: &dyn Progress,
 ) -> Result<(JointClass, f64), Error> {
-    let target = session.plan_shared(query, pool, progress)?;
-    let positions = (0..=proposals)
-        .rev()
-        .find(|&p| target.sequence.needed(p) <= proposals)
-        .unwrap_or(0);
-    let log_weights = weigh_first(pool, &target, positions)?;
+    let mut target = session.plan_shared(query, pool, progress)?;
+    // A joint class needs one class of a conditional generator, which is every n-th proposal.
+    let positions = proposals / session.bundle.classes().unwrap_or(1);
+    let log_weights = weigh_first(pool, &mut target, positions, progress)?;
     let summary = summarise(&log_weights);
     let supported = log_weights.iter().filter(|w| w.is_finite()).count();
     let reachable = supported >= MIN_SUPPORTED;

@@ -154,8 +154,8 @@ pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Erro
             paper.map(|p| p.generator),
         ));
         for choice in choices {
-            let target = session.plan_shared(&query, &mut pool, progress)?;
-            let drawn = draw(&mut pool, &target, choice, goal, progress)?;
+            let mut target = session.plan_shared(&query, &mut pool, progress)?;
+            let drawn = draw(&mut pool, &mut target, choice, goal, progress)?;
             let calls = drawn.log_weights.len() as f64 / n as f64;
             let kept = drawn
                 .outcome

@@ -2,7 +2,7 @@
 
 use s2m_core::density::Levels;
 use s2m_core::labels::LabelSet;
-use s2m_core::proposals::Purpose;
+use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::samplers::{Draw, Failure, Goal, History, Next};
 use s2m_core::weight::{LogitError, Weighting};
 use s2m_model::logits::Logits;
@@ -16,41 +16,62 @@ use crate::samplers::SamplerChoice;
 const ROWS_PER_THREAD: usize = 1 << 13;
 
 /// A query's own sequence of proposals: all of the pool, or those of some classes.
+///
+/// Where classes take turns in the pool and the query needs several of them, the class of each
+/// position is drawn at random and the next unused proposal of that class is taken: a chain or a
+/// short draw then sees independent proposals from the mixture, not classes in a fixed turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sequence {
-    period: usize,
+    period: u64,
     used: Vec<u64>,
+    /// Numbers of the first positions, where several classes are drawn from.
+    drawn: Vec<u64>,
+    /// Proposals taken so far of each class used.
+    taken: Vec<u64>,
 }
 
 impl Sequence {
     /// Every proposal.
     pub fn all() -> Self {
-        Self {
-            period: 1,
-            used: vec![0],
-        }
+        Self::of_classes(1, LabelSet::first(1))
     }
 
     /// The proposals whose class, `k mod classes`, is one of `used`.
     pub fn of_classes(classes: usize, used: LabelSet) -> Self {
+        let used: Vec<u64> = used.iter().map(|c| c as u64).collect();
+        let taken = vec![0; used.len()];
         Self {
-            period: classes,
-            used: used.iter().map(|c| c as u64).collect(),
+            period: classes as u64,
+            used,
+            drawn: Vec::new(),
+            taken,
         }
     }
 
-    /// The number of the proposal at a position.
-    pub fn number(&self, position: usize) -> u64 {
-        let (round, at) = (position / self.used.len(), position % self.used.len());
-        round as u64 * self.period as u64 + self.used[at]
+    /// Settles the first positions and gives how many proposals of the pool they need.
+    pub fn reach(&mut self, positions: usize, proposals: &Proposals) -> usize {
+        let [class] = self.used[..] else {
+            for position in self.drawn.len()..positions {
+                let u = proposals.uniform(Purpose::Class, position as u64);
+                let which = (u * self.used.len() as f64) as usize;
+                self.drawn
+                    .push(self.taken[which] * self.period + self.used[which]);
+                self.taken[which] += 1;
+            }
+            return self.drawn[..positions]
+                .iter()
+                .max()
+                .map_or(0, |last| *last as usize + 1);
+        };
+        let last = positions.checked_sub(1);
+        last.map_or(0, |last| (last as u64 * self.period + class) as usize + 1)
     }
 
-    /// How many proposals of the pool the first `positions` need.
-    pub fn needed(&self, positions: usize) -> usize {
-        if positions == 0 {
-            0
-        } else {
-            self.number(positions - 1) as usize + 1
+    /// The number of the proposal at a position that was reached.
+    pub fn number(&self, position: usize) -> u64 {
+        match self.used[..] {
+            [class] => position as u64 * self.period + class,
+            _ => self.drawn[position],
         }
     }
 }
@@ -64,8 +85,10 @@ pub struct Target {
     pub sequence: Sequence,
     /// Classes asked of a conditional generator.
     pub classes: LabelSet,
-    /// Proposals spent on choosing them.
+    /// Proposals spent on choosing them, outside the pool.
     pub searched: usize,
+    /// Proposals of the pool that were asked for on behalf of this query.
+    pub rows: usize,
 }
 
 impl Target {
@@ -76,7 +99,22 @@ impl Target {
             sequence,
             classes: LabelSet::EMPTY,
             searched: 0,
+            rows: 0,
         }
+    }
+}
+
+impl Target {
+    /// Has the first positions scored.
+    fn ensure(
+        &mut self,
+        pool: &mut Pool<'_>,
+        positions: usize,
+        progress: &dyn Progress,
+    ) -> Result<(), Error> {
+        let rows = self.sequence.reach(positions, pool.proposals());
+        self.rows = self.rows.max(rows);
+        pool.ensure(rows, progress)
     }
 }
 
@@ -92,7 +130,7 @@ pub struct Drawn {
 /// Runs a sampler for one query over a pool.
 pub fn draw(
     pool: &mut Pool<'_>,
-    target: &Target,
+    target: &mut Target,
     choice: SamplerChoice,
     goal: Goal,
     progress: &dyn Progress,
@@ -111,7 +149,7 @@ pub fn draw(
             Next::Failed(failure) => break Err(failure),
             Next::Score(count) => {
                 let (first, last) = (log_weights.len(), log_weights.len() + count.get());
-                pool.ensure(target.sequence.needed(last), progress)?;
+                target.ensure(pool, last, progress)?;
                 log_weights.resize(last, f64::NEG_INFINITY);
                 weigh(pool.logits(), target, first, &mut log_weights[first..])?;
                 log_uniforms.extend(uniforms(pool, &target.sequence, first..last));
@@ -125,8 +163,14 @@ pub fn draw(
     })
 }
 
-/// Log weights of the first positions, which must be scored already.
-pub fn weigh_first(pool: &Pool<'_>, target: &Target, positions: usize) -> Result<Vec<f64>, Error> {
+/// Log weights of the first positions.
+pub fn weigh_first(
+    pool: &mut Pool<'_>,
+    target: &mut Target,
+    positions: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<f64>, Error> {
+    target.ensure(pool, positions, progress)?;
     let mut log_weights = vec![0.0; positions];
     weigh(pool.logits(), target, 0, &mut log_weights)?;
     Ok(log_weights)
@@ -134,15 +178,13 @@ pub fn weigh_first(pool: &Pool<'_>, target: &Target, positions: usize) -> Result
 
 /// Logs of the accept numbers of a range of positions.
 fn uniforms(pool: &Pool<'_>, sequence: &Sequence, positions: std::ops::Range<usize>) -> Vec<f64> {
-    let (first, last) = (
-        sequence.number(positions.start),
-        sequence.number(positions.end - 1),
-    );
+    let numbers = || positions.clone().map(|position| sequence.number(position));
+    let (first, last) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
     let mut all = vec![0.0; (last - first) as usize + 1];
     pool.proposals()
         .fill_uniform(Purpose::Accept, first, &mut all);
-    positions
-        .map(|p| all[(sequence.number(p) - first) as usize].ln())
+    numbers()
+        .map(|number| all[(number - first) as usize].ln())
         .collect()
 }
 
@@ -203,15 +245,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequence_of_classes_skips_the_others() {
-        let used: LabelSet = [0, 2].into_iter().collect();
-        let sequence = Sequence::of_classes(3, used);
-        let numbers: Vec<u64> = (0..6).map(|p| sequence.number(p)).collect();
-        assert_eq!(numbers, [0, 2, 3, 5, 6, 8]);
+    fn a_sequence_of_one_class_skips_the_others() {
+        let proposals = Proposals::new(1);
+        let mut sequence = Sequence::of_classes(3, [2].into_iter().collect());
         assert_eq!(
-            (sequence.needed(0), sequence.needed(1), sequence.needed(4)),
-            (0, 1, 6)
+            (sequence.reach(0, &proposals), sequence.reach(4, &proposals)),
+            (0, 12)
+        );
+        assert_eq!(
+            (0..4).map(|p| sequence.number(p)).collect::<Vec<_>>(),
+            [2, 5, 8, 11]
         );
         assert_eq!(Sequence::all().number(17), 17);
+    }
+
+    /// Classes come at random, each proposal once, and asking in pieces changes nothing.
+    #[test]
+    fn a_sequence_of_several_classes_mixes_them() {
+        let proposals = Proposals::new(1);
+        let used: LabelSet = [0, 2].into_iter().collect();
+        let mut whole = Sequence::of_classes(3, used);
+        let rows = whole.reach(1000, &proposals);
+        let mut pieces = Sequence::of_classes(3, used);
+        (1..=1000).for_each(|positions| {
+            pieces.reach(positions, &proposals);
+        });
+        let numbers: Vec<u64> = (0..1000).map(|p| whole.number(p)).collect();
+        assert_eq!(
+            numbers,
+            (0..1000).map(|p| pieces.number(p)).collect::<Vec<_>>()
+        );
+        assert!(numbers.iter().all(|k| k % 3 != 1 && (*k as usize) < rows));
+        let mut distinct = numbers.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), 1000);
+        // A class follows itself about half of the time: five standard errors.
+        let repeats = numbers
+            .windows(2)
+            .filter(|pair| pair[0] % 3 == pair[1] % 3)
+            .count() as f64;
+        assert!((repeats - 499.5).abs() < 5.0 * 16.0, "{repeats}");
     }
 }

@@ -146,14 +146,14 @@ fn by_a_short_draw(
     progress: &dyn Progress,
 ) -> Result<Result<Explained, Refusal>, Error> {
     let session = Session::open(bundle, &request.machine, &request.settings, None)?;
-    let (mut pool, target) = session.plan(query, None, progress)?;
+    let (mut pool, mut target) = session.plan(query, None, progress)?;
     let samples = NonZeroUsize::new(PILOT_SAMPLES).expect("256 is not zero");
     let goal = Goal {
         samples,
         max_calls: PILOT_BUDGET,
     };
     let sampler = request.settings.sampler;
-    let drawn = draw(&mut pool, &target, sampler, goal, progress)?;
+    let drawn = draw(&mut pool, &mut target, sampler, goal, progress)?;
     let log_cap = match drawn.outcome.map(|draw| draw.info) {
         Ok(Info::Reject(info)) => Some(info.log_cap),
         Ok(_) => None,

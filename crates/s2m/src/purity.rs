@@ -17,7 +17,7 @@ const ENOUGH: usize = 1000;
 /// The target with a floor for the wanted purity.
 pub(crate) fn with_purity(
     pool: &mut Pool<'_>,
-    target: Target,
+    mut target: Target,
     purity: f64,
     progress: &dyn Progress,
 ) -> Result<Target, Error> {
@@ -28,8 +28,7 @@ pub(crate) fn with_purity(
     }
     let mut pilot = FIRST_PILOT;
     let log_weights = loop {
-        pool.ensure(target.sequence.needed(pilot), progress)?;
-        let log_weights = weigh_first(pool, &target, pilot)?;
+        let log_weights = weigh_first(pool, &mut target, pilot, progress)?;
         let supported = log_weights.iter().filter(|w| w.is_finite()).count();
         if supported >= ENOUGH || pilot >= PILOT_BUDGET {
             break log_weights;
@@ -47,36 +46,38 @@ pub(crate) fn with_purity(
         .filter(|(_, w)| w.is_finite())
     {
         let levels = levels(pool, &target, target.sequence.number(position))?;
-        let posterior = levels.log_posterior(target.weighting.query()).exp();
+        let posterior = levels.log_posterior(target.weighting.query());
         items.push((posterior, (log_weight - largest).exp()));
     }
     // A purity that no item reaches becomes a floor that no item passes: the sampler then says that
     // the query is out of reach.
-    let floor = floor_for(&mut items, purity).unwrap_or(purity);
-    let weighting = target.weighting.with_floor(floor);
+    let log_floor = log_floor_for(&mut items, purity).unwrap_or(purity.ln());
+    let weighting = target.weighting.with_log_floor(log_floor);
     Ok(Target {
         weighting,
         ..target
     })
 }
 
-/// The lowest floor for which the weighted mean posterior of what is left reaches `purity`.
+/// The lowest log floor for which the weighted mean posterior of what is left reaches `purity`.
 ///
-/// `items` are pairs of posterior and weight.
-fn floor_for(items: &mut [(f64, f64)], purity: f64) -> Option<f64> {
+/// `items` are pairs of log posterior and weight. The floor is one of these very numbers, so that
+/// the item it came from passes it.
+fn log_floor_for(items: &mut [(f64, f64)], purity: f64) -> Option<f64> {
     items.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (mut weight, mut mass, mut lowest) = (0.0, 0.0, None);
-    for (at, (posterior, w)) in items.iter().enumerate() {
+    for (at, (log_posterior, w)) in items.iter().enumerate() {
         weight += w;
-        mass += w * posterior;
-        let last_of_equals = items.get(at + 1).is_none_or(|next| next.0 < *posterior);
+        mass += w * log_posterior.exp();
+        let last_of_equals = items.get(at + 1).is_none_or(|next| next.0 < *log_posterior);
         if last_of_equals && mass >= purity * weight {
-            lowest = Some(posterior.min(1.0 - 1e-9));
+            lowest = Some(*log_posterior);
         }
     }
     // Everything fits: no floor is needed at all.
-    if mass >= purity * weight && weight > 0.0 {
-        Some(0.0)
+    let everything = mass >= purity * weight && weight > 0.0;
+    if everything {
+        Some(f64::NEG_INFINITY)
     } else {
         lowest
     }
@@ -88,13 +89,13 @@ mod tests {
 
     #[test]
     fn the_floor_is_the_lowest_that_reaches_the_purity() {
-        let items = [(0.9, 1.0), (0.5, 1.0), (0.7, 2.0), (0.1, 4.0)];
-        let floor = |purity| floor_for(&mut items.clone(), purity);
+        let items = [(0.9_f64, 1.0), (0.5, 1.0), (0.7, 2.0), (0.1, 4.0)].map(|(p, w)| (p.ln(), w));
+        let floor = |purity| log_floor_for(&mut items.clone(), purity);
         // Weighted means from the top: 0.9, 0.7667, 0.7, 0.4.
-        assert_eq!(floor(0.85), Some(0.9));
-        assert_eq!(floor(0.75), Some(0.7));
-        assert_eq!(floor(0.65), Some(0.5));
-        assert_eq!(floor(0.35), Some(0.0));
+        assert_eq!(floor(0.85), Some(0.9_f64.ln()));
+        assert_eq!(floor(0.75), Some(0.7_f64.ln()));
+        assert_eq!(floor(0.65), Some(0.5_f64.ln()));
+        assert_eq!(floor(0.35), Some(f64::NEG_INFINITY));
         assert_eq!(floor(0.95), None);
     }
 }

@@ -116,7 +116,6 @@ impl Report {
         } = summarise(log_weights);
         self.samples = draw.kept.len();
         self.render_calls = draw.kept.len();
-        self.generator_calls += log_weights.len();
         self.calls_per_sample = self.generator_calls as f64 / draw.kept.len() as f64;
         self.tv_estimate = draw.error.tv_estimate;
         self.tv_bound = draw.error.tv_bound;

@@ -136,6 +136,8 @@ pub enum Details {
         pool: usize,
         /// Effective number among them.
         effective: f64,
+        /// About how far the law of one sample is off, in total variation.
+        bias: f64,
     },
 }
 
@@ -157,6 +159,7 @@ impl From<&Info> for Details {
             Info::Resample(info) => Self::Resample {
                 pool: info.pool,
                 effective: info.effective,
+                bias: info.bias,
             },
         }
     }

@@ -112,13 +112,10 @@ impl<'a> Session<'a> {
         let used = cover::choose(query, self.settings.classes, |set| {
             let shares = cover::equal_shares(set, classes);
             let mut pool = self.pool(ClassRule::Drawn(shares.clone()));
-            pool.ensure(cover::TRIAL, &Silent)?;
             searched += cover::TRIAL;
-            let target = Target::new(
-                self.with_classes(weighting.clone(), &shares)?,
-                Sequence::all(),
-            );
-            weigh_first(&pool, &target, cover::TRIAL)
+            let weighting = self.with_classes(weighting.clone(), &shares)?;
+            let mut target = Target::new(weighting, Sequence::all());
+            weigh_first(&mut pool, &mut target, cover::TRIAL, &Silent)
         })?;
         let shares = cover::equal_shares(used, classes);
         let weighting = self.with_classes(weighting, &shares)?;
@@ -165,12 +162,18 @@ impl<'a> Session<'a> {
                 ..Target::new(weighting, sequence)
             })
         };
+        let mut rows = 0;
         let used = cover::choose(query, self.settings.classes, |set| {
-            let trial = target(set)?;
-            pool.ensure(trial.sequence.needed(cover::TRIAL), &Silent)?;
-            weigh_first(pool, &trial, cover::TRIAL)
+            let mut trial = target(set)?;
+            let log_weights = weigh_first(pool, &mut trial, cover::TRIAL, &Silent)?;
+            rows = rows.max(trial.rows);
+            Ok(log_weights)
         })?;
-        self.with_purity(target(used)?, pool, progress)
+        let target = Target {
+            rows,
+            ..target(used)?
+        };
+        self.with_purity(target, pool, progress)
     }
 
     fn with_purity(
@@ -279,7 +282,7 @@ impl<'a> Session<'a> {
                 ("onnxruntime".to_owned(), self.runtime.version()),
             ]),
             samples: 0,
-            generator_calls: target.searched,
+            generator_calls: target.searched + target.rows,
             from_bank: 0,
             render_calls: 0,
             calls_per_sample: 0.0,
@@ -296,6 +299,7 @@ impl<'a> Session<'a> {
             details: Details::Resample {
                 pool: 0,
                 effective: 0.0,
+                bias: 0.0,
             },
             warnings: Vec::new(),
             seconds: 0.0,
@@ -335,20 +339,22 @@ impl Job<'_, '_> {
         let Self {
             session,
             pool,
-            target,
+            mut target,
             folder,
             samples,
         } = self;
         let settings = session.settings;
-        let default = samples
-            .get()
-            .saturating_mul(CALLS_PER_SAMPLE)
-            .max(PILOT_BUDGET);
+        // Chains of a length that was asked for are paid for, and a few that find nothing.
+        let per_sample = match settings.sampler {
+            SamplerChoice::Mh { steps } => steps.get().saturating_mul(2).max(CALLS_PER_SAMPLE),
+            _ => CALLS_PER_SAMPLE,
+        };
+        let default = samples.get().saturating_mul(per_sample).max(PILOT_BUDGET);
         let goal = Goal {
             samples,
             max_calls: settings.max_calls.unwrap_or(default),
         };
-        let drawn = draw(pool, &target, settings.sampler, goal, progress)?;
+        let drawn = draw(pool, &mut target, settings.sampler, goal, progress)?;
         let kept = match drawn.outcome {
             Ok(kept) => kept,
             Err(failure) => return Ok(Err(refusal(failure, &target.weighting, settings.sampler))),
@@ -358,8 +364,7 @@ impl Job<'_, '_> {
             .with_draw(&kept, &drawn.log_weights);
         report.settings.max_calls = Some(goal.max_calls);
         report.class_rule = pool.rule().name();
-        let last = target.sequence.needed(drawn.log_weights.len());
-        report.from_bank = last.min(session.bank_rows as usize);
+        report.from_bank = target.rows.min(session.bank_rows as usize);
         let writer = SampleWriter {
             session,
             pool,
