@@ -454,10 +454,8 @@ fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
 /// A TOML error in one line: what and where.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
     let line = error.span().map(|span| {
-        1 + text.as_bytes()[..span.start.min(text.len())]
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count()
+        let before = text.char_indices().take_while(|(at, _)| *at < span.start);
+        1 + before.filter(|(_, c)| *c == '\n').count()
     });
     let message = error.message().replace('\n', ", ");
     line.map_or(message.clone(), |line| format!("line {line}: {message}"))
@@ -491,8 +489,8 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
         .chain(class)
         .collect();
     inputs.sort_unstable();
-    if let Some(pair) = inputs.windows(2).find(|pair| pair[0] == pair[1]) {
-        return fault(format!("generator input `{}` is named twice", pair[0]));
+    if let Some(at) = (1..inputs.len()).find(|&at| inputs[at - 1] == inputs[at]) {
+        return fault(format!("generator input `{}` is named twice", inputs[at]));
     }
     let shapes = generator
         .latents
