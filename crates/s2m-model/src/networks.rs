@@ -751,6 +751,11 @@ impl Scorer {
         self.pipeline.batch
     }
 
+    /// Proposals that keep every worker busy once.
+    pub fn round(&self) -> usize {
+        self.pipeline.batch * self.pipeline.workers.len()
+    }
+
     /// The logits of the requested proposals, in their order.
     pub fn score(&self, requested: Requested<'_>) -> Result<Logits, NetworkError> {
         let mut logits = Logits::zeros(self.shape, requested.numbers.len());

@@ -14,6 +14,7 @@ pub mod grids;
 pub mod mine;
 pub mod models;
 pub mod output;
+mod pace;
 pub mod picture;
 pub mod pool;
 pub mod progress;

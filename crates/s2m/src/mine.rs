@@ -11,12 +11,10 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::models;
+use crate::pace::Pace;
 use crate::pool::ClassRule;
 use crate::progress::Progress;
 use crate::session::Machine;
-
-/// Proposals scored between two entries of the journal.
-const CHUNK: u64 = 1 << 13;
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -68,9 +66,11 @@ pub fn mine(request: &Request<'_>, progress: &dyn Progress) -> Result<Mined, Err
     let rule = bundle.classes().map_or(ClassRule::None, ClassRule::Cycled);
     progress.begin("mining proposals", Some(wanted));
     progress.at(resumed_at);
+    let mut pace = Pace::new(scorer.round());
     while writer.position() < wanted {
         let first = writer.position();
-        let numbers: Vec<u64> = (first..wanted.min(first + CHUNK)).collect();
+        let piece = pace.begin((wanted - first) as usize) as u64;
+        let numbers: Vec<u64> = (first..first + piece).collect();
         let classes: Vec<u32> = numbers
             .iter()
             .filter_map(|&k| rule.class(&proposals, k))
@@ -98,6 +98,7 @@ pub fn mine(request: &Request<'_>, progress: &dyn Progress) -> Result<Mined, Err
             });
         }
         writer.push(&rows)?;
+        pace.end();
         progress.at(writer.position());
     }
     let proposals = writer.position();

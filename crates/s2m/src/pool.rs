@@ -12,11 +12,9 @@ use s2m_model::networks::{Requested, RunSettings, Scorer};
 use s2m_model::runtime::Runtime;
 
 use crate::error::Error;
+use crate::pace::Pace;
 use crate::progress::Progress;
 use crate::report::RuleName;
-
-/// Proposals scored between two signs of progress.
-const CHUNK: usize = 1 << 13;
 
 /// Which class a conditional generator is given for proposal `k`.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +66,7 @@ pub struct Pool<'a> {
     logits: Logits,
     bank: Option<Bank>,
     journal: Option<Journal>,
-    scorer: Option<Scorer>,
+    scorer: Option<(Scorer, Pace)>,
 }
 
 impl<'a> Pool<'a> {
@@ -133,8 +131,10 @@ impl<'a> Pool<'a> {
         self.take_from_bank(wanted)?;
         while self.logits.len() < wanted {
             let first = self.logits.len();
-            let count = (wanted - first).min(CHUNK);
-            let rows = self.score(first as u64, count)?;
+            let (scorer, mut pace) = self.take_scorer()?;
+            let rows = self.score(&scorer, first as u64, pace.begin(wanted - first))?;
+            pace.end();
+            self.scorer = Some((scorer, pace));
             if let Some(journal) = &mut self.journal {
                 journal.append(rows.values())?;
             }
@@ -146,7 +146,10 @@ impl<'a> Pool<'a> {
 
     /// The row of one proposal, wherever it lies.
     pub fn one(&mut self, number: u64) -> Result<Logits, Error> {
-        self.score(number, 1)
+        let (scorer, pace) = self.take_scorer()?;
+        let row = self.score(&scorer, number, 1);
+        self.scorer = Some((scorer, pace));
+        row
     }
 
     fn take_from_bank(&mut self, wanted: usize) -> Result<(), Error> {
@@ -162,24 +165,26 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    fn score(&mut self, first: u64, count: usize) -> Result<Logits, Error> {
-        let scorer = match self.scorer.take() {
-            Some(scorer) => scorer,
-            None => Scorer::open(self.bundle, self.runtime, &self.settings)?,
-        };
+    /// The networks, opened when they are first needed: a bank may do without them.
+    fn take_scorer(&mut self) -> Result<(Scorer, Pace), Error> {
+        if let Some(open) = self.scorer.take() {
+            return Ok(open);
+        }
+        let scorer = Scorer::open(self.bundle, self.runtime, &self.settings)?;
+        let pace = Pace::new(scorer.round());
+        Ok((scorer, pace))
+    }
+
+    fn score(&self, scorer: &Scorer, first: u64, count: usize) -> Result<Logits, Error> {
         let numbers: Vec<u64> = (first..first + count as u64).collect();
-        let classes: Vec<u32> = numbers
-            .iter()
-            .filter_map(|&k| self.rule.class(&self.proposals, k))
-            .collect();
+        let class = |&k: &u64| self.rule.class(&self.proposals, k);
+        let classes: Vec<u32> = numbers.iter().filter_map(class).collect();
         let requested = Requested {
             proposals: self.proposals,
             numbers: &numbers,
             classes: &classes,
         };
-        let rows = scorer.score(requested)?;
-        self.scorer = Some(scorer);
-        Ok(rows)
+        Ok(scorer.score(requested)?)
     }
 }
 

@@ -32,16 +32,34 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Starts a command, kills it after a while, and says whether it was still running.
-fn killed(folder: &Path, arguments: &[&str], after: Duration) -> bool {
+/// Bytes of all files under a folder; zero where it does not exist.
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.metadata().map_or(0, |m| m.len()))
+        .sum()
+}
+
+/// Starts a command and kills it as soon as `growing` has become larger by `bytes`; says whether it
+/// was still running then.
+fn killed(folder: &Path, arguments: &[&str], growing: &str, bytes: u64) -> bool {
+    let growing = folder.join(growing);
+    let before = size(&growing);
     let mut child = program(folder)
         .args(arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    sleep(after);
-    let running = child.try_wait().unwrap().is_none();
+    let running = loop {
+        if child.try_wait().unwrap().is_some() {
+            break false;
+        }
+        if size(&growing) > before + bytes {
+            break true;
+        }
+        sleep(Duration::from_millis(2));
+    };
     let _ = child.kill();
     child.wait().unwrap();
     running
@@ -52,74 +70,57 @@ fn a_bank_that_was_killed_again_and_again_ends_with_the_same_bytes() {
     let root = tempfile::tempdir().unwrap();
     let mine = |out| ["mine", "gaussians-exact", "-n", "900000", "--out", out];
     assert_eq!(run(root.path(), &mine("whole")).code, 0);
-    let mut kills = 0;
-    for after in [120, 180, 260, 350, 200, 150] {
-        kills += usize::from(killed(
-            root.path(),
-            &mine("bank"),
-            Duration::from_millis(after),
-        ));
-    }
+    // Twelve bytes a proposal: at the start, inside a part, and past its end.
+    let kills = [1, 600_000, 2_000_000, 4_000_000]
+        .iter()
+        .filter(|&&bytes| killed(root.path(), &mine("bank"), "bank", bytes))
+        .count();
     let ran = run(root.path(), &mine("bank"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     println!("killed {kills} times; {}", ran.err.trim());
-    assert!(kills > 0, "at least one run was really interrupted");
-    assert_eq!(
-        contents(&root.path().join("whole")),
-        contents(&root.path().join("bank"))
-    );
+    assert!(kills >= 3, "runs were really interrupted: {kills}");
+    let (whole, bank) = (root.path().join("whole"), root.path().join("bank"));
+    assert!(contents(&whole) == contents(&bank), "the banks differ");
 }
 
 #[test]
 fn a_draw_that_was_killed_goes_on_and_ends_with_the_same_bytes() {
     let root = tempfile::tempdir().unwrap();
     let draw = |out| {
-        [
+        let query = [
             "sample",
             "gaussians-exact",
             "A - B",
             "-n",
             "4000",
-            "--sampler",
-            "mh",
-            "--steps",
-            "300",
             "--seed",
             "2",
-            "--out",
-            out,
+        ];
+        [
+            &query[..],
+            &["--sampler", "mh", "--steps", "300", "--out", out],
         ]
+        .concat()
     };
     assert_eq!(run(root.path(), &draw("whole")).code, 0);
     let mut kills = 0;
-    for after in [150, 300, 250] {
-        kills += usize::from(killed(
-            root.path(),
-            &draw("out"),
-            Duration::from_millis(after),
-        ));
+    for bytes in [1, 1_000_000, 3_000_000] {
+        kills += usize::from(killed(root.path(), &draw("out"), "out.partial", bytes));
         assert!(
-            !root.path().join("out").exists() || kills < 3,
+            !root.path().join("out").exists(),
             "nothing appears before it is whole"
         );
     }
     let journal = root.path().join("out.partial/logits.journal");
     let kept = fs::metadata(&journal).map_or(0, |m| m.len());
     let ran = run(root.path(), &draw("out"));
-    // A run that was faster than the first wait is complete already, which is refused politely.
-    assert!(
-        ran.code == 0 || ran.err.contains("already holds files"),
-        "{}",
-        ran.err
-    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
     println!("killed {kills} times, {kept} bytes of logits kept");
     assert!(
-        kills > 0 && kept > 0,
-        "at least one run was really interrupted"
+        kills == 3 && kept > 1_000_000,
+        "runs were really interrupted: {kills}, {kept}"
     );
-    assert_eq!(
-        contents(&root.path().join("whole")),
-        contents(&root.path().join("out"))
-    );
+    let (whole, out) = (root.path().join("whole"), root.path().join("out"));
+    assert!(contents(&whole) == contents(&out), "the samples differ");
     assert!(!root.path().join("out.partial").exists());
 }
