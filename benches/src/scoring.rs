@@ -112,28 +112,29 @@ fn best_batch(bundle: &Bundle, runtime: &Runtime, pair: &Pair) -> Result<usize> 
     Ok(best.1)
 }
 
-/// Proposals a second, latents and all, as `mine` would score them.
+/// Proposals a second, latents and all, in pieces of about a quarter of a second as `mine` has them.
 fn rate(scorer: &Scorer, seconds: f64) -> Result<f64> {
-    let at_once = 8 * THREADS * scorer.batch();
     let mut first = 0;
-    let mut step = |count: usize| -> Result<()> {
+    let mut step = |count: usize| -> Result<f64> {
         let numbers: Vec<u64> = (first..first + count as u64).collect();
         first += count as u64;
-        scorer.score(Requested {
+        let started = Instant::now();
+        let requested = Requested {
             proposals: Proposals::new(0),
             numbers: &numbers,
             classes: &[],
-        })?;
-        Ok(())
+        };
+        scorer.score(requested)?;
+        Ok(started.elapsed().as_secs_f64())
     };
-    step(THREADS * scorer.batch())?;
-    let started = Instant::now();
-    let mut done = 0;
-    while started.elapsed().as_secs_f64() < seconds {
-        step(at_once)?;
-        done += at_once;
+    step(scorer.round())?;
+    let rounds = (0.25 / step(scorer.round())?).max(1.0) as usize;
+    let (mut done, mut taken) = (0, 0.0);
+    while taken < seconds {
+        taken += step(rounds * scorer.round())?;
+        done += rounds * scorer.round();
     }
-    Ok(done as f64 / started.elapsed().as_secs_f64())
+    Ok(done as f64 / taken)
 }
 
 /// The Python side, answering one request at a time.

@@ -176,7 +176,8 @@ fn by_a_run(
     };
     let text = std::fs::read_to_string(&path).map_err(|e| unreadable(e.to_string()))?;
     let record: RunRecord = serde_json::from_str(&text).map_err(|e| unreadable(e.to_string()))?;
-    if record.bundle_hash != bundle.hash() {
+    let conditional = bundle.classes().is_some();
+    if record.bundle_hash != bundle.hash() || record.class_rule.is_some() != conditional {
         return Err(Error::Setting(format!(
             "the run in `{}` was drawn from another model",
             folder.display()

@@ -112,31 +112,45 @@ fn draw_all(
     }
     let mut pool = session.shared_pool(Some(&journal))?;
     let mut answers = Vec::with_capacity(queries.len());
-    for query in queries {
+    let folders = folder_names(queries);
+    for (query, folder) in queries.iter().zip(&folders) {
         let target = session.plan_shared(query, &mut pool, progress)?;
-        let folder = folder_name(query);
         let job = Job {
             session,
             pool: &mut pool,
             target,
-            folder: &folder,
+            folder,
             samples: request.samples,
         };
         answers.push(job.run(staging, progress)?);
     }
-    crate::write::write_joint_summary(staging, queries, &answers)?;
+    crate::write::write_joint_summary(staging, queries, &folders, &answers)?;
     Ok(answers)
 }
 
-/// The folder of a joint class: its text without spaces and quotes, with other characters replaced.
-pub(crate) fn folder_name(query: &Query) -> String {
+/// Longest name of a joint class's folder; file systems stop at 255 bytes.
+const MAX_FOLDER: usize = 100;
+
+/// A folder for each joint class: its text without spaces and quotes, other characters replaced, and
+/// a number behind it where that is too long or taken.
+fn folder_names(queries: &[Query]) -> Vec<String> {
     let keep = |c: char| c.is_alphanumeric() || "+-_.".contains(c);
-    query
-        .text()
-        .chars()
-        .filter(|c| !c.is_whitespace() && *c != '"')
-        .map(|c| if keep(c) { c } else { '_' })
-        .collect()
+    let mut names: Vec<String> = Vec::with_capacity(queries.len());
+    for (at, query) in queries.iter().enumerate() {
+        let characters = query
+            .text()
+            .chars()
+            .filter(|c| !c.is_whitespace() && *c != '"');
+        let mut plain: String = characters.map(|c| if keep(c) { c } else { '_' }).collect();
+        // Not hidden, and never `..`.
+        if plain.starts_with('.') {
+            plain.insert(0, '_');
+        }
+        let short: String = plain.chars().take(MAX_FOLDER / 4).collect();
+        let fits = plain.len() <= MAX_FOLDER && !names.contains(&plain);
+        names.push(if fits { plain } else { format!("{short}~{at}") });
+    }
+    names
 }
 
 /// Everything that decides the result of a request, for recognising an interrupted run of it.
@@ -157,4 +171,25 @@ fn identity(request: &Request<'_>, session: &Session<'_>) -> String {
         format!("bank rows {}", session.bank_rows()),
     ];
     sha256(parts.join("\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use s2m_core::labels::Labels;
+
+    use super::*;
+
+    #[test]
+    fn folders_are_short_distinct_and_harmless() {
+        let folders = |labels: &[&str]| {
+            let labels = Labels::new(labels.iter().copied()).unwrap();
+            folder_names(&Query::all_joint(&labels).collect::<Vec<_>>())
+        };
+        assert_eq!(folders(&["A", "B"]), ["A-B", "B-A", "A+B"]);
+        assert_eq!(folders(&["A b", "Ab"]), ["Ab-Ab", "Ab-Ab~1", "Ab+Ab"]);
+        assert_eq!(folders(&["../x/y"]), ["_.._x_y"]);
+        assert_eq!(folders(&[".."]), ["_.."]);
+        let long = "é".repeat(150);
+        assert!(folders(&[&long])[0].len() <= MAX_FOLDER);
+    }
 }

@@ -11,7 +11,7 @@ use crate::output::{NpyWriter, Staging, csv, csv_field};
 use crate::picture::{Drawing, Panel, Picture, image_grid, scatter};
 use crate::pool::Pool;
 use crate::progress::Progress;
-use crate::sample::{Answer, folder_name};
+use crate::sample::Answer;
 use crate::session::Session;
 
 /// Samples rendered at a time.
@@ -244,12 +244,12 @@ fn header<'a>(labels: impl Iterator<Item = &'a str> + Clone, conditional: bool) 
 pub(crate) fn write_joint_summary(
     staging: &Staging,
     queries: &[Query],
+    folders: &[String],
     answers: &[Answer],
 ) -> Result<(), Error> {
     let mut table: Vec<String> = Vec::new();
     let mut summary = Vec::new();
-    for (query, answer) in queries.iter().zip(answers) {
-        let folder = folder_name(query);
+    for ((query, folder), answer) in queries.iter().zip(folders).zip(answers) {
         match answer {
             Ok(report) => {
                 let path = staging.path(&format!("{folder}/metadata.csv"));
