@@ -19,6 +19,7 @@ use thiserror::Error;
 use crate::manifest::{CalibrationEntry, ClassForm, FORMAT, ItemEntry, Manifest, TemperatureValue};
 use crate::onnx::{
     self, Adapter, AdapterError, Axes, ModelProto, Port, PortElement, describe, external_paths,
+    fold_doubling,
 };
 
 /// Name of the manifest inside a bundle.
@@ -171,7 +172,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 pub struct Network {
     /// File name inside the bundle.
     pub file: String,
-    /// The bytes of the file.
+    /// What is run: the bytes of the file, or of a faster network that computes the same.
     pub bytes: Vec<u8>,
     /// The same, decoded.
     pub model: ModelProto,
@@ -179,6 +180,19 @@ pub struct Network {
     pub path: Option<PathBuf>,
     /// SHA-256 over the file and its external data.
     digest: String,
+}
+
+impl Network {
+    /// The same network with fewer multiplications, where that is possible.
+    ///
+    /// Scoring and rendering both run this one, so that what is scored is what is written.
+    fn folded(mut self) -> Self {
+        if let (None, Some(model)) = (&self.path, fold_doubling(&self.model)) {
+            self.bytes = model.encode_to_vec();
+            self.model = model;
+        }
+        self
+    }
 }
 
 /// A bundle that was read and checked.
@@ -244,7 +258,7 @@ impl Bundle {
             generator_axes,
             hash: hexadecimal(&whole.finalize()),
             scoring_hash: sha256(scoring.as_bytes()),
-            generator,
+            generator: generator.folded(),
             classifier,
             manifest,
         })

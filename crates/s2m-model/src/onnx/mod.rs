@@ -2,17 +2,20 @@
 //!
 //! - [`proto`]: the messages of the file format;
 //! - [`inspect`]: inputs, outputs and outside files of a model that somebody else made;
+//! - [`doubling`]: fewer multiplications where pixels are repeated before a convolution;
 //! - [`graph`]: a writer that checks shapes;
 //! - [`adapter`]: levels, ranges and layouts between a generator and a classifier;
 //! - [`join`](mod@join): generator, adapter and classifier as one model.
 
 pub mod adapter;
+pub mod doubling;
 pub mod graph;
 pub mod inspect;
 pub mod join;
 pub mod proto;
 
 pub use adapter::{Adapter, AdapterError, Axes, ItemFormat, Layout, adapter_model, levels_model};
+pub use doubling::fold_doubling;
 pub use graph::{
     BatchNorm, Conv2d, ConvTranspose2d, Dim, Element, GraphBuilder, GraphError, Reduced, Tensor,
 };
