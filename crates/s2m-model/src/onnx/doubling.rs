@@ -80,8 +80,8 @@ fn constants(graph: &GraphProto) -> HashMap<&str, &TensorProto> {
 
 /// The 32-bit floats of a tensor that lies in the file, or none for anything else.
 fn floats(tensor: &TensorProto) -> Option<Vec<f32>> {
-    let sides = tensor.dims.iter().map(|&side| usize::try_from(side).ok());
-    let count = sides.fold(Some(1usize), |all, side| all?.checked_mul(side?))?;
+    let mut sides = tensor.dims.iter().map(|&side| usize::try_from(side).ok());
+    let count = sides.try_fold(1usize, |all, side| all.checked_mul(side?))?;
     if tensor.data_type != data_type::FLOAT || tensor.data_location != 0 {
         return None;
     }
@@ -171,10 +171,10 @@ fn convolution(node: &NodeProto, constants: &HashMap<&str, &TensorProto>) -> Opt
 
 impl Kernel {
     /// The 2×2 kernel for output rows of parity `a` and columns of parity `b`.
-    fn phase(&self, a: usize, b: usize) -> Vec<f32> {
+    fn phase(&self, a: u8, b: u8) -> Vec<f32> {
         // Rows 0 | 1 2 of the large kernel meet the two small rows where the parity is even, 0 1 | 2
         // where it is odd.
-        let place = |u: usize, parity: usize| (u + 1 - parity) / 2;
+        let place = |u: usize, parity: u8| (u + 1 - usize::from(parity)) / 2;
         let mut small = vec![0.0; self.outputs * self.inputs * 4];
         for (pair, nine) in self.values.chunks_exact(9).enumerate() {
             for (at, value) in nine.iter().enumerate() {
@@ -223,6 +223,7 @@ impl Made {
     fn phases(&mut self, node: &NodeProto, doubling: &NodeProto, kernel: &Kernel) {
         let mut outputs = Vec::new();
         for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let pads = [1 - a, 1 - b, a, b].map(i64::from).to_vec();
             let (weight, output) = (
                 self.name(&format!("weight{a}{b}")),
                 self.name(&format!("phase{a}{b}")),
@@ -239,11 +240,10 @@ impl Made {
                 .into_iter()
                 .chain(bias)
                 .collect();
-            let (a, b) = (a as i64, b as i64);
             self.nodes.push(
                 NodeProto::new("Conv", &inputs, &output)
                     .with(AttributeProto::ints("kernel_shape", vec![2, 2]))
-                    .with(AttributeProto::ints("pads", vec![1 - a, 1 - b, a, b])),
+                    .with(AttributeProto::ints("pads", pads)),
             );
             outputs.push(output);
         }
@@ -413,7 +413,7 @@ mod tests {
         };
         for _ in 0..3000 {
             let mut damaged = bytes.clone();
-            for _ in 0..1 + random(3) {
+            for _ in 0..=random(3) {
                 let at = random(damaged.len());
                 damaged[at] = random(256) as u8;
             }
