@@ -74,21 +74,21 @@ fn classifier() -> Vec<u8> {
 
 /// One output value, straight from the definition of padding, doubling and convolution.
 fn expected(z: &[f32], channel: usize, row: usize, column: usize) -> f64 {
-    let doubled = |input: usize, row: isize, column: isize| -> f64 {
-        let inside = 0..LARGE as isize;
+    // Coordinates are one larger than those of the doubled picture: its border is the padding.
+    let padded = |input: usize, row: usize, column: usize| -> f64 {
+        let inside = 1..=LARGE;
         if !inside.contains(&row) || !inside.contains(&column) {
             return 0.0;
         }
-        f64::from(z[(input * SIDE + row as usize / 2) * SIDE + column as usize / 2])
+        f64::from(z[(input * SIDE + (row - 1) / 2) * SIDE + (column - 1) / 2])
     };
     let mut sum = f64::from(weight(900 + channel));
     for input in 0..INPUTS {
         let pair = channel * INPUTS + input;
         for (u, v) in (0..3).flat_map(|u| (0..3).map(move |v| (u, v))) {
-            let pixel = doubled(input, row as isize + u - 1, column as isize + v - 1);
-            sum += f64::from(weight(pair * 9 + (3 * u + v) as usize)) * pixel;
+            sum += f64::from(weight(pair * 9 + 3 * u + v)) * padded(input, row + u, column + v);
         }
-        sum += f64::from(weight(500 + pair)) * doubled(input, row as isize, column as isize);
+        sum += f64::from(weight(500 + pair)) * padded(input, row + 1, column + 1);
     }
     sum
 }
