@@ -240,6 +240,10 @@ impl Pipeline {
         Ok(Self { workers, batch })
     }
 
+    fn round(&self) -> usize {
+        self.batch * self.workers.len()
+    }
+
     /// Runs all requested proposals over all workers; `store` receives the number of each batch and
     /// its outputs.
     fn run(
@@ -753,7 +757,7 @@ impl Scorer {
 
     /// Proposals that keep every worker busy once.
     pub fn round(&self) -> usize {
-        self.pipeline.batch * self.pipeline.workers.len()
+        self.pipeline.round()
     }
 
     /// The logits of the requested proposals, in their order.
@@ -852,6 +856,11 @@ impl Renderer {
             wanted: vec![("levels".to_owned(), size)],
             device: settings.device,
         })
+    }
+
+    /// Proposals that keep every worker busy once.
+    pub fn round(&self) -> usize {
+        self.pipeline.round()
     }
 
     /// Numbers in one item.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::draw::{Target, class, draw};
 use crate::error::Error;
 use crate::models;
+use crate::output::csv_fields;
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::report::RuleName;
@@ -230,11 +231,12 @@ fn sample_of(proposal: u64, path: &Path) -> Result<Option<usize>, Error> {
     };
     let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
     let (header, rows) = text.split_once('\n').unwrap_or((&text, ""));
-    // Columns are counted from the end: label names in front may hold commas inside quotes.
-    let behind = header.split(',').rev().position(|name| name == "proposal");
-    let behind = behind.ok_or_else(|| fail("it has no column `proposal`".to_owned()))?;
+    let column = csv_fields(header)
+        .iter()
+        .position(|name| name == "proposal");
+    let column = column.ok_or_else(|| fail("it has no column `proposal`".to_owned()))?;
     let wanted = proposal.to_string();
-    let holds = |row: &str| row.split(',').rev().nth(behind) == Some(wanted.as_str());
+    let holds = |row: &str| csv_fields(row).get(column) == Some(&wanted);
     Ok(rows.lines().position(holds))
 }
 

@@ -191,6 +191,25 @@ pub fn csv_field(text: &str) -> String {
     }
 }
 
+/// The fields of one line of a CSV file.
+pub fn csv_fields(line: &str) -> Vec<String> {
+    let (mut fields, mut quoted) = (vec![String::new()], false);
+    let mut characters = line.chars().peekable();
+    while let Some(c) = characters.next() {
+        let field = fields.last_mut().expect("there is always a field");
+        match c {
+            '"' if quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                field.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            other => field.push(other),
+        }
+    }
+    fields
+}
+
 /// Text of a table, one line per row.
 pub fn csv(rows: impl IntoIterator<Item = Vec<String>>) -> String {
     rows.into_iter().fold(String::new(), |mut text, row| {
@@ -275,6 +294,8 @@ mod tests {
     fn fields_with_commas_and_quotes_survive() {
         assert_eq!(csv_field("Black hair"), "Black hair");
         assert_eq!(csv_field("a, \"b\""), "\"a, \"\"b\"\"\"");
+        let row = ["a, \"b\"", "", "c"].map(str::to_owned).to_vec();
+        assert_eq!(csv_fields(csv([row.clone()]).trim_end()), row);
     }
 
     #[test]

@@ -8,14 +8,15 @@ use s2m_model::networks::{Renderer, Requested, fill_latents};
 use crate::draw::{Target, class, levels};
 use crate::error::Error;
 use crate::output::{NpyWriter, Staging, csv, csv_field};
+use crate::pace::Pace;
 use crate::picture::{Drawing, Panel, Picture, image_grid, scatter};
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::sample::Answer;
 use crate::session::Session;
 
-/// Samples rendered at a time.
-const CHUNK: usize = 1024;
+/// Most numbers of samples that are held at a time.
+const MAX_HELD: usize = 1 << 24;
 
 /// Items shown in the grid.
 const SHOWN_PICTURES: usize = 64;
@@ -104,7 +105,12 @@ impl SampleWriter<'_, '_> {
         };
         let (mut pictures, mut dots) = (Vec::new(), Vec::new());
         progress.begin("writing samples", Some(numbers.len() as u64));
-        for (chunk, part) in numbers.chunks(CHUNK).enumerate() {
+        let mut pace = Pace::new(renderer.round());
+        let mut written = 0;
+        while written < numbers.len() {
+            let most = (MAX_HELD / renderer.item_size()).max(1);
+            let piece = pace.begin(numbers.len() - written).min(most);
+            let part = &numbers[written..written + piece];
             let classes: Vec<u32> = part.iter().filter_map(|&k| class(self.pool, k)).collect();
             let requested = Requested {
                 proposals: *self.pool.proposals(),
@@ -123,7 +129,7 @@ impl SampleWriter<'_, '_> {
                 );
             } else {
                 for (row, item) in items.chunks_exact(renderer.item_size()).enumerate() {
-                    let at = chunk * CHUNK + row;
+                    let at = written + row;
                     let picture = self.picture(item);
                     let file = self.file(&self.item_name(at, numbers.len()));
                     self.staging.write(&file, &picture.to_png()?)?;
@@ -132,7 +138,9 @@ impl SampleWriter<'_, '_> {
                     }
                 }
             }
-            progress.at((chunk * CHUNK + part.len()) as u64);
+            written += piece;
+            progress.at(written as u64);
+            pace.end();
         }
         progress.end();
         let grid = match points {
