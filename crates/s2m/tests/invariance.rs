@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use s2m::mine;
 use s2m::output::Existing;
@@ -42,35 +42,13 @@ fn request<'a>(model: &'a Path, query: &'a str, out: &'a Path) -> Request<'a> {
     }
 }
 
-/// Everything in a folder but the seconds of its report.
-fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut files = Vec::new();
-    let mut waiting = vec![folder.to_owned()];
-    while let Some(at) = waiting.pop() {
-        for entry in fs::read_dir(&at).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                waiting.push(path);
-                continue;
-            }
-            let name = path.strip_prefix(folder).unwrap().display().to_string();
-            let mut bytes = fs::read(&path).unwrap();
-            if name.ends_with("report.json") {
-                let text = String::from_utf8(bytes).unwrap();
-                let kept = text
-                    .lines()
-                    .filter(|l| !l.contains("\"seconds\"") && !l.contains("\"from_bank\""));
-                bytes = kept.collect::<Vec<_>>().join("\n").into_bytes();
-            }
-            files.push((name, bytes));
-        }
-    }
-    files.sort();
-    files
+/// Everything in a folder but how long it took and where rows came from.
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    s2m_testkit::folder::contents(folder, &["seconds", "from_bank"])
 }
 
 /// A toy written to disk, pictures or points.
-fn written(files: &[(String, Vec<u8>)], root: &TempDir) -> std::path::PathBuf {
+fn written(files: &[(String, Vec<u8>)], root: &TempDir) -> PathBuf {
     let folder = root.path().join("toy.s2m");
     bundle::write(&folder, files).unwrap();
     folder

@@ -8,28 +8,8 @@ use std::time::Duration;
 
 use super::{program, run};
 
-/// Every file under a folder, without the report's seconds.
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut files = Vec::new();
-    let mut waiting = vec![folder.to_owned()];
-    while let Some(at) = waiting.pop() {
-        for entry in fs::read_dir(&at).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                waiting.push(path);
-                continue;
-            }
-            let mut bytes = fs::read(&path).unwrap();
-            if path.ends_with("report.json") {
-                let text = String::from_utf8(bytes).unwrap();
-                let lines = text.lines().filter(|line| !line.contains("\"seconds\""));
-                bytes = lines.collect::<Vec<_>>().join("\n").into_bytes();
-            }
-            files.push((path.strip_prefix(folder).unwrap().to_owned(), bytes));
-        }
-    }
-    files.sort();
-    files
+    s2m_testkit::folder::contents(folder, &["seconds"])
 }
 
 /// Bytes of all files under a folder; zero where it does not exist.
