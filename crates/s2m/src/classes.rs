@@ -5,6 +5,7 @@ use std::path::Path;
 
 use s2m_core::diagnostics::summarise;
 use s2m_core::labels::{LabelSet, Quoted};
+use s2m_core::log_sum_exp;
 use s2m_core::query::Query;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
 use serde::Serialize;
@@ -80,8 +81,9 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
     pool.ensure(proposals, progress)?;
     progress.end();
     let labels = bundle.labels();
-    let sets: Vec<LabelSet> = if labels.len() <= MAX_JOINT_LABELS {
-        (1..=labels.all().bits()).map(LabelSet::from_bits).collect()
+    let (sets, log_all) = if labels.len() <= MAX_JOINT_LABELS {
+        let sets = (1..=labels.all().bits()).map(LabelSet::from_bits).collect();
+        (sets, None)
     } else {
         let top = request.top.ok_or_else(|| {
             Error::Setting(format!(
@@ -89,7 +91,8 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
                 labels.len()
             ))
         })?;
-        largest(&session, &pool, proposals, top)?
+        let (sets, log_all) = largest(&session, &pool, proposals, top)?;
+        (sets, Some(log_all))
     };
     let mut classes = Vec::new();
     let mut masses = Vec::new();
@@ -98,7 +101,8 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
         classes.push(class);
         masses.push(mass);
     }
-    let total = mass_of_all(&masses);
+    // Where only the largest were looked at, the others still count.
+    let total = log_all.unwrap_or_else(|| log_sum_exp(masses.iter().copied()));
     for (class, mass) in classes.iter_mut().zip(&masses) {
         class.share = (mass - total).exp();
     }
@@ -112,10 +116,6 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
         joint_classes,
         classes,
     })
-}
-
-fn mass_of_all(log_masses: &[f64]) -> f64 {
-    s2m_core::log_sum_exp(log_masses.iter().copied())
 }
 
 /// One joint class, and the log of its mean weight.
@@ -133,7 +133,7 @@ fn look(
     let summary = summarise(&log_weights);
     let supported = log_weights.iter().filter(|w| w.is_finite()).count();
     let reachable = supported >= MIN_SUPPORTED;
-    let mean = s2m_core::log_sum_exp(log_weights.iter().copied()) - (positions.max(1) as f64).ln();
+    let mean = log_sum_exp(log_weights.iter().copied()) - (positions.max(1) as f64).ln();
     let class = JointClass {
         query: query.text().to_owned(),
         share: 0.0,
@@ -147,13 +147,13 @@ fn look(
     Ok((class, mean))
 }
 
-/// The label sets that hold most of the weight.
+/// The label sets that hold most of the weight, and the log of the mean weight of all.
 fn largest(
     session: &Session<'_>,
     pool: &Pool<'_>,
     proposals: usize,
     top: usize,
-) -> Result<Vec<LabelSet>, Error> {
+) -> Result<(Vec<LabelSet>, f64), Error> {
     let labels = session.bundle.labels();
     let any: Vec<String> = labels
         .names()
@@ -172,11 +172,16 @@ fn largest(
             source,
         })?;
         for (set, _, log_density) in explained.sets.into_iter().filter(|s| s.2.is_finite()) {
-            let mass = (log_density + explained.log_odds - explained.log_conditional).exp();
-            *masses.entry(set).or_default() += mass;
+            let mass = log_density + explained.log_odds - explained.log_conditional;
+            let sum = masses.entry(set).or_insert(f64::NEG_INFINITY);
+            *sum = log_sum_exp([*sum, mass].into_iter());
         }
     }
     let mut ranked: Vec<(LabelSet, f64)> = masses.into_iter().collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    Ok(ranked.into_iter().take(top).map(|(set, _)| set).collect())
+    let log_all = log_sum_exp(ranked.iter().map(|(_, mass)| *mass)) - (proposals as f64).ln();
+    Ok((
+        ranked.into_iter().take(top).map(|(set, _)| set).collect(),
+        log_all,
+    ))
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use prost::Message as _;
 use s2m::mine;
 use s2m::output::Existing;
 use s2m::progress::Silent;
@@ -16,8 +17,10 @@ use s2m_core::proposals::Proposals;
 use s2m_model::bundle;
 use s2m_model::manifest::LayoutName;
 use s2m_model::networks::{Requested, RunSettings, Scorer, Wiring};
+use s2m_model::onnx::ModelProto;
+use s2m_model::onnx::proto::{DimensionValue, TypeValue};
 use s2m_model::runtime::Runtime;
-use s2m_testkit::exact::{self, ToyGenerator, ToyLabels};
+use s2m_testkit::exact::{self, Files, ToyGenerator, ToyLabels};
 use s2m_testkit::pictures::{Kind, pictures};
 use tempfile::TempDir;
 
@@ -150,6 +153,48 @@ fn joined_and_chained_networks_give_the_same_logits() {
         };
         assert_eq!(score(Wiring::Joined), score(Wiring::Chained));
     }
+}
+
+/// The files with a batch of this size written into every input of one network.
+fn with_fixed_batch(mut files: Files, which: usize, batch: i64) -> Files {
+    let mut model = ModelProto::decode(files[which].1.as_slice()).unwrap();
+    for input in &mut model.graph.as_mut().unwrap().input {
+        let kind = input.r#type.as_mut().unwrap().value.as_mut().unwrap();
+        let TypeValue::Tensor(tensor) = kind else {
+            panic!("inputs are tensors")
+        };
+        tensor.shape.as_mut().unwrap().dim[0].value = Some(DimensionValue::DimValue(batch));
+    }
+    let (old, new) = (bundle::sha256(&files[which].1), model.encode_to_vec());
+    let text = String::from_utf8(files[0].1.clone()).unwrap();
+    files[0].1 = text.replace(&old, &bundle::sha256(&new)).into_bytes();
+    files[which].1 = new;
+    files
+}
+
+#[test]
+fn networks_exported_for_a_fixed_batch_give_the_same_logits() {
+    let runtime = Runtime::load(None).unwrap();
+    let open = |files: &Files| Scorer::open(&exact::open(files), &runtime, &RunSettings::default());
+    let numbers: Vec<u64> = (0..50).collect();
+    let score = |scorer: Scorer| {
+        let proposals = Proposals::new(1);
+        let requested = Requested {
+            proposals,
+            numbers: &numbers,
+            classes: &[],
+        };
+        scorer.score(requested).unwrap()
+    };
+    let files = exact::gaussians_exact();
+    let half = with_fixed_batch(files.clone(), 1, 4);
+    let fixed = open(&with_fixed_batch(half.clone(), 2, 4)).unwrap();
+    assert_eq!(fixed.batch(), 4);
+    assert_eq!(score(fixed), score(open(&files).unwrap()));
+    assert_eq!(
+        open(&with_fixed_batch(half, 2, 8)).unwrap_err().to_string(),
+        "the generator was exported for batches of 4 and the classifier for 8\nhint: export both with a dynamic first axis"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 
 use s2m_model::bundle;
 use s2m_testkit::exact;
+use s2m_testkit::linear::linear;
 
 use super::run;
 
@@ -231,6 +232,57 @@ fn classes_lists_every_joint_class_from_a_bank() {
         let error = (modes / 23.0 * (1.0 - modes / 23.0) / 60_000.0_f64).sqrt();
         assert!((share - modes / 23.0).abs() < 6.0 * error, "{share}");
     }
+}
+
+#[test]
+fn classes_of_many_labels_show_the_largest() {
+    let root = tempfile::tempdir().unwrap();
+    bundle::write(&root.path().join("many.s2m"), &linear(11)).unwrap();
+    let ran = run(root.path(), &["classes", "many", "-n", "4000"]);
+    assert_eq!(ran.code, 2);
+    assert_eq!(
+        ran.err,
+        "error: 11 labels have too many joint classes to list\nhint: show the largest with --top 50\n"
+    );
+    let ran = run(
+        root.path(),
+        &["classes", "many", "-n", "4000", "--top", "5", "--json"],
+    );
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let shares: Vec<f64> = found["classes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|class| class["share"].as_f64().unwrap())
+        .collect();
+    assert_eq!(
+        (shares.len(), found["joint_classes"].as_u64()),
+        (5, Some(2047))
+    );
+    assert!(
+        shares.windows(2).all(|pair| pair[0] >= pair[1]),
+        "{shares:?}"
+    );
+    // Shares are of all 2047 classes: one more class shown leaves the others as they were.
+    let ran = run(
+        root.path(),
+        &["classes", "many", "-n", "4000", "--top", "6", "--json"],
+    );
+    let more: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    for (at, share) in shares.iter().enumerate() {
+        assert!((more["classes"][at]["share"].as_f64().unwrap() - share).abs() < 1e-12);
+    }
+    assert!(shares.iter().sum::<f64>() < 0.9, "{shares:?}");
+    let ran = run(
+        root.path(),
+        &["sample", "many", "--all-joint", "--out", "out"],
+    );
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("--all-joint works up to 10"),
+        "{}",
+        ran.err
+    );
 }
 
 /// Proposal numbers in the table of a run.
