@@ -18,6 +18,7 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod calibration;
 pub mod chains;
 pub mod density;
 pub mod diagnostics;

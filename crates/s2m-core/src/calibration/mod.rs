@@ -1,0 +1,9 @@
+//! Ways to calibrate from held-out items that carry one positive label each.
+//!
+//! Each file is one way: logits in, one or a few numbers out. Temperatures and the margin want
+//! disjoint halves of the held-out items, or the margin's guarantee is lost.
+
+pub mod margin;
+pub mod odds;
+pub mod purity;
+pub mod temperature;

@@ -1,0 +1,289 @@
+//! What the odds of `D_v` do to the weights, and how far they must be tempered.
+//!
+//! `D_v` may be right and still useless: where real and generated items separate, a handful of
+//! generated items holds all the weight. With the weight `w = r·exp(v/T)` of a query of density `r`, its
+//! odds clipped to `[1/c, c]`, the effective share of N generated items is
+//!
+//! ```text
+//! share(T) = (Σw)² / (N Σw²)
+//! ```
+//!
+//! and `D_v` is tempered until a wanted share is left. Without the clip the share grows with `T`
+//! (the cumulant function of `v` is convex). With it, it need not: items that are all clipped to the
+//! same odds weigh the same, and a larger `T` tells them apart again. So the search walks up from the
+//! given temperature and refines the first place where the wanted share is reached.
+
+/// Step of the walk: each temperature is this many times the one before.
+const STEP: f64 = 1.05;
+
+/// The walk ends here at the latest.
+const LARGEST_TEMPERATURE: f64 = 1e9;
+
+/// Largest odds that `held_out_real` items can support: one more item than were seen.
+pub fn odds_clip(held_out_real: usize) -> f64 {
+    held_out_real as f64 + 1.0
+}
+
+/// Probability that a real item has the larger logit of a pair, ties counting half.
+///
+/// 0.5 where one side is empty. Logits must be numbers.
+pub fn auc(real: &[f32], generated: &[f32]) -> f64 {
+    if real.is_empty() || generated.is_empty() {
+        return 0.5;
+    }
+    let of = |side: &[f32], is_real: bool| -> Vec<(f32, bool)> {
+        // Adding zero makes −0 a plain 0, so that both are one group below.
+        side.iter().map(|&v| (v + 0.0, is_real)).collect()
+    };
+    let mut all = [of(real, true), of(generated, false)].concat();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // In half pairs, so that the count stays whole.
+    let (mut generated_below, mut half_wins) = (0u64, 0u64);
+    for equal in all.chunk_by(|a, b| a.0 == b.0) {
+        let real_here = equal.iter().filter(|item| item.1).count() as u64;
+        let generated_here = equal.len() as u64 - real_here;
+        half_wins += real_here * (2 * generated_below + generated_here);
+        generated_below += generated_here;
+    }
+    half_wins as f64 / (2.0 * real.len() as f64 * generated.len() as f64)
+}
+
+/// Generated items: the log density of a query at each, `-∞` outside its support, and `D_v`'s logit.
+#[derive(Debug, Clone, Copy)]
+pub struct Generated<'a> {
+    /// `log r_Q` of each item.
+    pub log_density: &'a [f64],
+    /// Its logit of real against generated.
+    pub real_logits: &'a [f32],
+}
+
+/// Effective share of generated items under their density times odds `exp(v / temperature)` kept in
+/// `[1/clip, clip]`; an infinite temperature leaves the density alone.
+///
+/// Zero where none is supported.
+pub fn effective_share(items: Generated<'_>, temperature: f64, clip: f64) -> f64 {
+    let log_clip = clip.ln();
+    let log_odds = |v: &f32| (f64::from(*v) / temperature).clamp(-log_clip, log_clip);
+    let pairs = || items.log_density.iter().zip(items.real_logits);
+    let log_weights = || {
+        let supported = pairs().filter(|(density, _)| **density > f64::NEG_INFINITY);
+        supported.map(|(density, v)| density + log_odds(v))
+    };
+    let largest = log_weights().fold(f64::NEG_INFINITY, f64::max);
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for log_weight in log_weights() {
+        let w = (log_weight - largest).exp();
+        sum += w;
+        squares += w * w;
+    }
+    if squares > 0.0 {
+        sum * sum / (pairs().len() as f64 * squares)
+    } else {
+        0.0
+    }
+}
+
+/// A temperature of `D_v` that leaves enough of the generated items.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tempered {
+    /// The temperature.
+    pub temperature: f64,
+    /// The effective share that it leaves.
+    pub effective_share: f64,
+    /// The floor decided: the temperature is larger than the one given.
+    pub decided_by_floor: bool,
+}
+
+/// The smallest temperature from `temperature` up that leaves an effective share of `least_share`.
+///
+/// `least_share` lies below 1. Where even the largest temperature does not reach it (no items), the
+/// share that is returned says so.
+pub fn temper_to(items: Generated<'_>, temperature: f64, clip: f64, least_share: f64) -> Tempered {
+    let share = |t: f64| effective_share(items, t, clip);
+    let (mut low, mut high) = (temperature, temperature);
+    while share(high) < least_share && high < LARGEST_TEMPERATURE {
+        low = high;
+        high *= STEP;
+    }
+    // `high` reaches the share, `low` does not; halve until no number lies between them.
+    loop {
+        let middle = f64::midpoint(low, high);
+        if middle <= low || middle >= high {
+            break;
+        }
+        if share(middle) < least_share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Tempered {
+        temperature: high,
+        effective_share: share(high),
+        decided_by_floor: high > temperature,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Items that all have the same density.
+    fn share_of(logits: &[f32], temperature: f64, clip: f64) -> f64 {
+        let log_density = vec![-1.5; logits.len()];
+        let items = Generated {
+            log_density: &log_density,
+            real_logits: logits,
+        };
+        effective_share(items, temperature, clip)
+    }
+
+    fn temper(logits: &[f32], temperature: f64, clip: f64, least_share: f64) -> Tempered {
+        let log_density = vec![-1.5; logits.len()];
+        let items = Generated {
+            log_density: &log_density,
+            real_logits: logits,
+        };
+        temper_to(items, temperature, clip, least_share)
+    }
+
+    /// Densities 1, 3 and none with odds 2, 1 and 9: weights 2, 3 and 0.
+    #[test]
+    fn a_querys_density_counts_too() {
+        let items = Generated {
+            log_density: &[0.0, 3.0_f64.ln(), f64::NEG_INFINITY],
+            real_logits: &[2.0_f32.ln(), 0.0, 9.0_f32.ln()],
+        };
+        let close = |found: f64, wanted: f64| (found - wanted).abs() < 1e-7;
+        assert!(close(
+            effective_share(items, 1.0, f64::INFINITY),
+            25.0 / (3.0 * 13.0)
+        ));
+        assert!(close(
+            effective_share(items, f64::INFINITY, f64::INFINITY),
+            16.0 / (3.0 * 10.0)
+        ));
+    }
+
+    /// All pairs, one by one.
+    fn slow_auc(real: &[f32], generated: &[f32]) -> f64 {
+        let mut wins = 0.0;
+        for r in real {
+            for g in generated {
+                wins += if r > g {
+                    1.0
+                } else if r == g {
+                    0.5
+                } else {
+                    0.0
+                };
+            }
+        }
+        wins / (real.len() * generated.len()) as f64
+    }
+
+    fn logits() -> impl Strategy<Value = Vec<f32>> {
+        prop::collection::vec(-8.0..8.0f32, 2..40)
+    }
+
+    proptest! {
+        #[test]
+        fn auc_counts_pairs(
+            real in prop::collection::vec(-4i8..4, 1..30),
+            generated in prop::collection::vec(-4i8..4, 1..30),
+        ) {
+            // Whole numbers, so that there are ties; every other zero is a negative one.
+            let of = |values: &[i8]| -> Vec<f32> {
+                values.iter().map(|&v| if v == 0 { -0.0 } else { f32::from(v % 3) }).collect()
+            };
+            let (real, generated) = (of(&real), of(&generated));
+            let (ours, slow) = (auc(&real, &generated), slow_auc(&real, &generated));
+            prop_assert!((ours - slow).abs() < 1e-12, "{} {}", ours, slow);
+        }
+
+        #[test]
+        fn without_a_clip_the_share_grows_with_the_temperature(
+            v in logits(), t in 0.05..20.0f64, factor in 1.0..5.0f64,
+        ) {
+            let share = |t| share_of(&v, t, f64::INFINITY);
+            prop_assert!(share(t * factor) >= share(t) - 1e-12);
+        }
+
+        #[test]
+        fn the_tempered_share_is_reached_and_no_lower_temperature_reaches_it(
+            v in logits(), t in 0.2..3.0f64, least in 0.05..0.95f64, clip in 1.5..1e6f64,
+        ) {
+            let found = temper(&v, t, clip, least);
+            prop_assert!(found.effective_share >= least);
+            prop_assert_eq!(found.decided_by_floor, found.temperature > t);
+            prop_assert_eq!(found.effective_share, share_of(&v, found.temperature, clip));
+            // Brute force: no temperature below it that the walk looked at is enough.
+            let mut lower = t;
+            while lower < found.temperature {
+                prop_assert!(share_of(&v, lower, clip) < least);
+                lower *= STEP;
+            }
+            // Nor the one just below.
+            if found.decided_by_floor {
+                prop_assert!(share_of(&v, found.temperature.next_down(), clip) < least);
+            }
+        }
+    }
+
+    #[test]
+    fn shares_computed_on_paper() {
+        // Odds 4, 1 and 1: (4+1+1)² / (3·18).
+        let v = [4.0_f32.ln(), 0.0, 0.0];
+        assert!((share_of(&v, 1.0, f64::INFINITY) - 36.0 / 54.0).abs() < 1e-7);
+        // At temperature 2, odds 2, 1, 1: 16 / 18. With a clip at 2 the same.
+        assert!((share_of(&v, 2.0, f64::INFINITY) - 16.0 / 18.0).abs() < 1e-7);
+        assert!((share_of(&v, 1.0, 2.0) - 16.0 / 18.0).abs() < 1e-12);
+        // The clip at the lower end: odds 1/16 and 1 become 1/2 and 1.
+        let low = [-(16.0_f32.ln()), 0.0];
+        assert!((share_of(&low, 1.0, 2.0) - 2.25 / 2.5).abs() < 1e-12);
+        let found = temper(&v, 1.0, f64::INFINITY, 16.0 / 18.0);
+        assert!((found.temperature - 2.0).abs() < 1e-6 && found.decided_by_floor);
+        let enough = temper(&v, 1.0, f64::INFINITY, 0.6);
+        assert_eq!((enough.temperature, enough.decided_by_floor), (1.0, false));
+        // Logits beyond every exponential.
+        assert_eq!(share_of(&[1e30, -1e30], 1.0, f64::INFINITY), 0.5);
+        assert_eq!(share_of(&[], 1.0, 10.0), 0.0);
+        assert_eq!(temper(&[], 1.0, 10.0, 0.5).effective_share, 0.0);
+        assert_eq!(odds_clip(6000), 6001.0);
+    }
+
+    #[test]
+    fn with_a_clip_the_share_need_not_grow() {
+        // Log odds 1 and 2, clipped to at most 1: equal at temperature 1, not at 2.
+        let share = |t| share_of(&[1.0, 2.0], t, std::f64::consts::E);
+        assert_eq!(share(1.0), 1.0);
+        assert!(share(2.0) < 0.95);
+        assert!(share(20.0) > 0.99);
+        // Enough is left near temperature 0.8, far too little at 2, and enough again from 3.4 on.
+        let logits = [3.0, 6.0, -0.1];
+        let clip = 3.0_f64.exp();
+        assert!(share_of(&logits, 2.0, clip) < 0.52);
+        let found = temper(&logits, 0.65, clip, 0.695);
+        assert!(
+            found.temperature > 0.65 && found.temperature < 1.0,
+            "{found:?}"
+        );
+    }
+
+    // scikit-learn 1.9.1: roc_auc_score(t, v), with t and v as in temperature.rs:
+    //   j = np.arange(20); real = ((7*j) % 20)/4 - 1.5
+    //   k = np.arange(35); gen = ((11*k) % 35)/5 - 5
+    //   t, v = np.r_[np.ones(20), np.zeros(35)], np.r_[real, gen]
+    #[test]
+    fn scikit_learn_has_the_same_auc() {
+        let real: Vec<f32> = (0..20_u16)
+            .map(|j| f32::from(7 * j % 20) / 4.0 - 1.5)
+            .collect();
+        let generated = (0..35_u16).map(|k| f32::from(11 * k % 35) / 5.0 - 5.0);
+        let found = auc(&real, &generated.collect::<Vec<f32>>());
+        assert!((found - 0.822_142_857_142_857_1).abs() < 1e-12, "{found}");
+        assert_eq!(auc(&[], &[1.0]), 0.5);
+    }
+}

@@ -1,0 +1,29 @@
+//! Data sets: files on disk, or toy densities, turned into one [`Dataset`].
+//!
+//! A [`recipe::DataRecipe`] is what a run file says about its data. Loading it gives a training and
+//! a test part, the split into training and validation items, and the single positive labels that
+//! training may see. The full label sets make that view and judge results; nothing else reads them.
+//!
+//! ```
+//! use s2m_data::{illustration, split::split, view::{View, observed}};
+//!
+//! let data = illustration::draw(1000, 7);
+//! let parts = split(data.len(), 0.1, 7)?;
+//! let shown = View::PerClass.positives(&data, &parts.train, 7)?;
+//! assert_eq!((parts.train.len(), parts.validation.len()), (900, 100));
+//! assert!((observed(&shown, data.labels.len())[0] - 0.5).abs() < 0.1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![warn(missing_docs)]
+
+pub mod classes;
+mod dataset;
+pub mod gaussians;
+pub mod idx;
+pub mod illustration;
+pub mod recipe;
+pub mod split;
+mod streams;
+pub mod view;
+
+pub use dataset::{Dataset, Items, Part, Values};

@@ -1,0 +1,530 @@
+//! What a run file says about its data, and how that becomes the data of a run.
+//!
+//! ```toml
+//! name = "mnist-even"
+//! source = { format = "idx", folder = "data/mnist" }
+//! classes = [{ name = "A", of = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] }, { name = "B", of = [1, 3, 5, 7, 9] }]
+//! describe = { A = "any digit", B = "odd digit" }
+//! labelling = { model = "one-of", weights = [1.0, 1.0] }
+//! validation = 0.1
+//! seed = 0
+//! licence = "CC BY-SA 3.0"
+//! ```
+//!
+//! Classes are a list, not a table, because a table has no order and label c is the c-th class.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use s2m_core::density::LabellingError;
+use s2m_core::labels::Labels;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::classes::{ClassEntry, ClassMap, ClassesError};
+use crate::dataset::{Dataset, Part};
+use crate::idx::{self, IdxError};
+use crate::split::{Split, SplitError, split};
+use crate::streams::{Use, numbers};
+use crate::view::{Positive, View, observed};
+use crate::{gaussians, illustration};
+
+/// Items in the test part of a toy.
+const TOY_TEST_ITEMS: usize = 10_000;
+
+/// Why a recipe gives no data.
+#[derive(Debug, Error)]
+pub enum RecipeError {
+    /// Files cannot be used.
+    #[error(transparent)]
+    Idx(#[from] IdxError),
+    /// Classes cannot be used.
+    #[error(transparent)]
+    Classes(#[from] ClassesError),
+    /// Classes cannot be used with one part of the data.
+    #[error("the {part} part of `{}`: {source}", .folder.display())]
+    Part {
+        /// Training or test.
+        part: &'static str,
+        /// Where its files lie.
+        folder: PathBuf,
+        /// What does not fit.
+        source: ClassesError,
+    },
+    /// Items cannot be split.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// Weights do not fit the labels.
+    #[error(transparent)]
+    Labelling(#[from] LabellingError),
+    /// A toy has its own classes.
+    #[error(
+        "`classes` cannot be given for `{format}`, whose classes are A and B\nhint: remove `classes`"
+    )]
+    ClassesOfToy {
+        /// Which toy.
+        format: &'static str,
+    },
+    /// A description is of no label.
+    #[error("`describe` has an entry for `{name}`, which is not one of the labels {}", list(.labels))]
+    Describe {
+        /// The entry.
+        name: String,
+        /// The labels there are.
+        labels: Labels,
+    },
+    /// A label is never seen in training.
+    #[error(
+        "no training item shows label `{0}`, so nothing can be learnt about it\nhint: use more items, a larger weight for the label, or another seed"
+    )]
+    NeverShown(String),
+}
+
+fn list(labels: &Labels) -> String {
+    let quoted: Vec<_> = labels.names().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// The data of a run; the same recipe and files give the same data on every machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DataRecipe {
+    /// Name of the data.
+    pub name: String,
+    /// Share of the training part that is held out.
+    #[serde(default = "default_validation")]
+    pub validation: f64,
+    /// Seed of the split, of the labels shown and of a toy's items.
+    #[serde(default)]
+    pub seed: u64,
+    /// Under which licence the data may be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub licence: Option<String>,
+    /// Where the items come from.
+    pub source: Source,
+    /// Classes in the order of the labels; for sources with original labels only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassEntry>,
+    /// What each label means, in words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub describe: BTreeMap<String, String>,
+    /// How label sets become single positive labels.
+    pub labelling: LabellingRecipe,
+}
+
+fn default_validation() -> f64 {
+    0.1
+}
+
+/// Where the items come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "format", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Source {
+    /// The four MNIST files, or files like them.
+    Idx {
+        /// Their folder; relative to where the program runs.
+        folder: PathBuf,
+    },
+    /// The 2×16 Gaussians.
+    Gaussians {
+        /// Items in the training part; the test part has 10,000.
+        items: NonZeroU32,
+    },
+    /// The paper's one-dimensional example.
+    Illustration {
+        /// Items in the training part; the test part has 10,000.
+        items: NonZeroU32,
+    },
+}
+
+/// How label sets become single positive labels.
+// `PerClass` has braces because serde would let a unit variant carry unknown keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LabellingRecipe {
+    /// Every item once for each label that it has.
+    PerClass {},
+    /// Every item once, with one label of its set.
+    OneOf {
+        /// `a_c` of each label; all equal where left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        weights: Option<Vec<f64>>,
+    },
+}
+
+impl LabellingRecipe {
+    /// The view, with the default weights filled in.
+    pub fn view(&self, labels: usize) -> View {
+        match self {
+            Self::PerClass {} => View::PerClass,
+            Self::OneOf { weights } => View::OneOf {
+                weights: weights.clone().unwrap_or_else(|| vec![1.0; labels]),
+            },
+        }
+    }
+}
+
+/// The data of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The training part: training and validation items.
+    pub train: Dataset,
+    /// The test part.
+    pub test: Dataset,
+    /// Which items of the training part are for training and which for validation.
+    pub split: Split,
+    /// What the training items show.
+    pub positives: Vec<Positive>,
+    /// What the validation items show; numbers are of the training part.
+    pub validation_positives: Vec<Positive>,
+    /// Share of each label among `positives`; all above zero.
+    pub observed: Vec<f64>,
+}
+
+impl DataRecipe {
+    /// Reads or draws the data, splits it and shows single positive labels.
+    pub fn load(&self) -> Result<Loaded, RecipeError> {
+        let [train, test] = self.parts()?;
+        self.check_describe(&train.labels)?;
+        let split = split(train.len(), self.validation, self.seed)?;
+        let view = self.labelling.view(train.labels.len());
+        let positives = view.positives(&train, &split.train, self.seed)?;
+        let validation_positives = view.positives(&train, &split.validation, self.seed)?;
+        let observed = observed(&positives, train.labels.len());
+        if let Some(label) = observed.iter().position(|&share| share == 0.0) {
+            return Err(RecipeError::NeverShown(train.labels.name(label).to_owned()));
+        }
+        Ok(Loaded {
+            train,
+            test,
+            split,
+            positives,
+            validation_positives,
+            observed,
+        })
+    }
+
+    /// The training and the test part.
+    fn parts(&self) -> Result<[Dataset; 2], RecipeError> {
+        let stream = |part| numbers(self.seed, Use::Draw(part));
+        match &self.source {
+            Source::Idx { folder } => {
+                let classes = ClassMap::new(&self.classes)?;
+                let apply = |part, pictures| {
+                    let folder = folder.clone();
+                    classes.apply(pictures).map_err(|source| RecipeError::Part {
+                        part,
+                        folder,
+                        source,
+                    })
+                };
+                let train = apply("training", idx::read_folder(folder, Part::Train)?)?;
+                let test = apply("test", idx::read_folder(folder, Part::Test)?)?;
+                Ok([train, test])
+            }
+            Source::Gaussians { items } => {
+                self.check_toy("gaussians")?;
+                Ok([
+                    gaussians::draw_from(stream(Part::Train), items.get() as usize),
+                    gaussians::draw_from(stream(Part::Test), TOY_TEST_ITEMS),
+                ])
+            }
+            Source::Illustration { items } => {
+                self.check_toy("illustration")?;
+                Ok([
+                    illustration::draw_from(stream(Part::Train), items.get() as usize),
+                    illustration::draw_from(stream(Part::Test), TOY_TEST_ITEMS),
+                ])
+            }
+        }
+    }
+
+    fn check_toy(&self, format: &'static str) -> Result<(), RecipeError> {
+        if self.classes.is_empty() {
+            Ok(())
+        } else {
+            Err(RecipeError::ClassesOfToy { format })
+        }
+    }
+
+    fn check_describe(&self, labels: &Labels) -> Result<(), RecipeError> {
+        match self
+            .describe
+            .keys()
+            .find(|name| labels.find(name).is_none())
+        {
+            None => Ok(()),
+            Some(name) => Err(RecipeError::Describe {
+                name: name.clone(),
+                labels: labels.clone(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::dataset::Values;
+
+    const TOY: &str = r#"
+        name = "toy"
+        source = { format = "gaussians", items = 2000 }
+        labelling = { model = "one-of" }
+    "#;
+
+    fn mnist(folder: &Path) -> DataRecipe {
+        let text = r#"
+            name = "mnist-even"
+            source = { format = "idx", folder = "FOLDER" }
+            classes = [
+                { name = "Z", of = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] },
+                { name = "B", of = [1, 3, 5, 7, 9] },
+            ]
+            describe = { Z = "any digit", B = "odd digit" }
+            labelling = { model = "one-of", weights = [1.0, 3.0] }
+            validation = 0.25
+            seed = 7
+            licence = "CC BY-SA 3.0"
+        "#;
+        parse(&text.replace("FOLDER", folder.to_str().unwrap()))
+    }
+
+    fn parse(text: &str) -> DataRecipe {
+        toml::from_str(text).unwrap()
+    }
+
+    fn toy(change: impl FnOnce(&mut DataRecipe)) -> DataRecipe {
+        let mut recipe = parse(TOY);
+        change(&mut recipe);
+        recipe
+    }
+
+    fn message(recipe: &DataRecipe) -> String {
+        recipe.load().unwrap_err().to_string()
+    }
+
+    /// Idx files of 1×1 pictures whose pixel is their digit.
+    fn write_idx(folder: &Path, part: &str, digits: &[u8]) {
+        let n = digits.len() as u8;
+        let images = [&[0, 0, 8, 3, 0, 0, 0, n, 0, 0, 0, 1, 0, 0, 0, 1], digits];
+        let labels = [&[0, 0, 8, 1, 0, 0, 0, n], digits];
+        let path = |name| folder.join(format!("{part}-{name}"));
+        fs::write(path("images-idx3-ubyte"), images.concat()).unwrap();
+        fs::write(path("labels-idx1-ubyte"), labels.concat()).unwrap();
+    }
+
+    #[test]
+    fn recipes_survive_being_written() {
+        let toys = ["gaussians", "illustration"].map(|name| TOY.replace("gaussians", name));
+        let per_class = TOY.replace("one-of", "per-class");
+        let mut recipes: Vec<_> = toys.iter().chain([&per_class]).map(|t| parse(t)).collect();
+        recipes.push(mnist(Path::new("data/mnist")));
+        for recipe in recipes {
+            let text = toml::to_string(&recipe).unwrap();
+            assert_eq!(parse(&text), recipe, "{text}");
+        }
+    }
+
+    #[test]
+    fn missing_keys_take_their_defaults() {
+        let recipe = parse(TOY);
+        assert_eq!((recipe.validation, recipe.seed), (0.1, 0));
+        assert_eq!(
+            recipe.labelling.view(2),
+            View::OneOf {
+                weights: vec![1.0, 1.0]
+            }
+        );
+    }
+
+    #[test]
+    fn a_misspelt_key_is_an_error_and_names_the_key() {
+        for (right, wrong, named) in [
+            ("name =", "nmae =", "unknown field `nmae`"),
+            ("items =", "itmes =", "unknown field `itmes`"),
+            ("items = 2000", "items = 0", "nonzero"),
+            (
+                "\"gaussians\"",
+                "\"gausians\"",
+                "unknown variant `gausians`",
+            ),
+            ("\"one-of\"", "\"oneof\"", "unknown variant `oneof`"),
+            (
+                "\"one-of\"",
+                "\"one-of\", weight = [1.0]",
+                "unknown field `weight`",
+            ),
+            (
+                "\"one-of\"",
+                "\"per-class\", weights = [1.0]",
+                "unknown field `weights`",
+            ),
+        ] {
+            let text = TOY.replace(right, wrong);
+            let error = toml::from_str::<DataRecipe>(&text).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+        let class = "classes = [{ name = \"A\", fo = [1] }]";
+        let error = toml::from_str::<DataRecipe>(&format!("{TOY}\n{class}")).unwrap_err();
+        assert!(error.to_string().contains("unknown field `fo`"), "{error}");
+    }
+
+    #[test]
+    fn files_become_data_with_labels_in_the_order_written() {
+        let folder = tempfile::tempdir().unwrap();
+        write_idx(folder.path(), "train", &[1, 2, 11, 3, 4, 5, 6, 7, 8]);
+        write_idx(folder.path(), "t10k", &[12, 9]);
+        let recipe = mnist(folder.path());
+        let data = recipe.load().unwrap();
+        assert_eq!(data.train.labels.names().collect::<Vec<_>>(), ["Z", "B"]);
+        assert_eq!(data.train.original, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(data.train.items.values, Values::Bytes((1..=8).collect()));
+        assert_eq!(data.test.original, [9]);
+        assert_eq!(
+            (data.split.train.len(), data.split.validation.len()),
+            (6, 2)
+        );
+        let items = |shown: &[Positive]| shown.iter().map(|p| p.item).collect::<Vec<_>>();
+        assert_eq!(items(&data.positives), data.split.train);
+        assert_eq!(items(&data.validation_positives), data.split.validation);
+        for shown in data.positives.iter().chain(&data.validation_positives) {
+            let truth = data.train.truth[shown.item as usize];
+            assert!(truth.contains(shown.label.into()));
+        }
+        assert_eq!(data.observed, observed(&data.positives, 2));
+        assert_eq!(recipe.load().unwrap(), data);
+    }
+
+    #[test]
+    fn toys_have_a_test_part_of_their_own() {
+        for format in ["gaussians", "illustration"] {
+            let data = parse(&TOY.replace("gaussians", format)).load().unwrap();
+            assert_eq!((data.train.len(), data.test.len()), (2000, 10_000));
+            assert_eq!(data.split.validation.len(), 200);
+            assert_eq!(data.positives.len(), 1800);
+            let first: Vec<u32> = (0..2000).collect();
+            assert_ne!(data.test.items.select(&first), data.train.items);
+        }
+        let drawn = parse(TOY).load().unwrap().train;
+        assert_eq!(drawn, gaussians::draw(2000, 0));
+    }
+
+    #[test]
+    fn per_class_shows_exactly_the_items_of_each_label() {
+        let data = toy(|r| r.labelling = LabellingRecipe::PerClass {})
+            .load()
+            .unwrap();
+        for label in 0..2u8 {
+            let shown = data.positives.iter().filter(|p| p.label == label);
+            let has = |item: &&u32| data.train.truth[**item as usize].contains(label.into());
+            assert!(
+                shown
+                    .map(|p| p.item)
+                    .eq(data.split.train.iter().filter(has).copied())
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let class = ClassEntry {
+            name: "A".to_owned(),
+            of: vec![1],
+        };
+        assert_eq!(
+            message(&toy(|r| r.classes.push(class))),
+            "`classes` cannot be given for `gaussians`, whose classes are A and B\n\
+             hint: remove `classes`"
+        );
+        assert_eq!(
+            message(&toy(|r| drop(
+                r.describe.insert("C".to_owned(), "c".to_owned())
+            ))),
+            "`describe` has an entry for `C`, which is not one of the labels `A`, `B`"
+        );
+        assert_eq!(
+            message(&toy(|r| r.labelling = LabellingRecipe::OneOf {
+                weights: Some(vec![1.0])
+            })),
+            "labelling.weights has 1 entries for 2 labels"
+        );
+        assert_eq!(
+            message(&toy(|r| r.validation = 1.5)),
+            "validation share 1.5 is not between 0 and 1"
+        );
+    }
+
+    #[test]
+    fn a_label_that_no_training_item_shows_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        write_idx(folder.path(), "train", &[1; 12]);
+        write_idx(folder.path(), "t10k", &[1]);
+        let mut recipe = mnist(folder.path());
+        recipe.labelling = LabellingRecipe::OneOf {
+            weights: Some(vec![1.0, 1e-300]),
+        };
+        assert_eq!(
+            message(&recipe),
+            "no training item shows label `B`, so nothing can be learnt about it\n\
+             hint: use more items, a larger weight for the label, or another seed"
+        );
+    }
+
+    #[test]
+    fn a_part_without_a_class_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        write_idx(folder.path(), "train", &[1; 12]);
+        write_idx(folder.path(), "t10k", &[2, 4]);
+        let at = folder.path().display();
+        assert_eq!(
+            message(&mnist(folder.path())),
+            format!(
+                "the test part of `{at}`: no item belongs to class `B`: none has an original \
+                 label out of [1, 3, 5, 7, 9]; the labels found are [2, 4]"
+            )
+        );
+    }
+
+    #[test]
+    fn files_without_classes_are_refused() {
+        let source = "format = \"idx\", folder = \"nowhere\"";
+        let text = TOY.replace("format = \"gaussians\", items = 2000", source);
+        assert_eq!(
+            message(&parse(&text)),
+            "no class is given\n\
+             hint: write for example `classes = [{ name = \"A\", of = [3, 5] }]`"
+        );
+    }
+
+    /// Counts per digit as published with the data.
+    #[test]
+    fn mnist_itself_is_read() {
+        let Some(folder) = env::var_os("S2M_DATA") else {
+            eprintln!("skipped: set S2M_DATA to a folder that holds `mnist/`");
+            return;
+        };
+        let data = mnist(&Path::new(&folder).join("mnist")).load().unwrap();
+        assert_eq!((data.train.len(), data.test.len()), (60_000, 10_000));
+        assert_eq!(data.train.items.shape, [1, 28, 28]);
+        let mut digits = [0; 10];
+        for &digit in &data.train.original {
+            digits[digit as usize] += 1;
+        }
+        assert_eq!(
+            digits,
+            [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+        );
+        assert_eq!(data.split.validation.len(), 15_000);
+        // Odd digits show B with probability 3/4.
+        let odd = (6742 + 6131 + 5421 + 6265 + 5949) as f64 / 60_000.0;
+        let wanted = 0.75 * odd;
+        let error = (wanted * (1.0 - wanted) / 45_000.0).sqrt();
+        assert!((data.observed[1] - wanted).abs() < 5.0 * error);
+    }
+}
