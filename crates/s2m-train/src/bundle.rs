@@ -1,0 +1,172 @@
+//! Writes a trained generator and classifier as a bundle that `s2m` opens.
+
+use anyhow::{Context as _, Result};
+use s2m_data::recipe::{LabellingRecipe, Loaded, Source};
+use s2m_model::bundle;
+use s2m_model::manifest::{
+    CalibrationEntry, ClassifierEntry, FORMAT, LabellingEntry, LabellingModel, Manifest,
+    OutputsEntry, Provenance,
+};
+use tch::{Tensor, no_grad};
+
+use crate::classifier::{ClassifierSettings, Generators};
+use crate::device::Machine;
+use crate::export::{self, Input};
+use crate::folder::RunFolder;
+use crate::gan;
+use crate::networks::classifier::Classifier;
+use crate::parameters::Parameters;
+use crate::replica::{Replica, scaled};
+
+/// Folder of a replica's bundle.
+pub fn name(replica: &Replica) -> String {
+    format!("{}-seed-{}.s2m", replica.name, replica.seed)
+}
+
+/// Items that an export is checked on.
+const CHECKED: usize = 64;
+
+/// How the labels of a data set came about, as bundles state it.
+fn labelling_entry(recipe: &LabellingRecipe, data: &Loaded) -> LabellingEntry {
+    let labels = data.train.labels.len();
+    let observed = data.observed.clone();
+    match recipe {
+        LabellingRecipe::PerClass {} => LabellingEntry {
+            model: LabellingModel::PerClass,
+            // Items come once per label, so a label's share is its prior up to a constant.
+            weights: observed.clone(),
+            observed,
+        },
+        LabellingRecipe::OneOf { weights } => LabellingEntry {
+            model: LabellingModel::OneOf,
+            weights: weights.clone().unwrap_or_else(|| vec![1.0; labels]),
+            observed,
+        },
+    }
+}
+
+/// What a trained classifier is made of.
+pub struct Parts<'a> {
+    pub network: &'a Classifier,
+    /// The two groups of weights, one replica each.
+    pub weights: &'a [Parameters; 2],
+}
+
+/// Checks the classifier's file against libtorch and writes the bundle, not yet calibrated; returns
+/// the difference.
+pub fn write(
+    folder: &RunFolder,
+    generators: &Generators,
+    replica: usize,
+    parts: &Parts<'_>,
+    settings: &ClassifierSettings,
+    machine: &Machine,
+) -> Result<f64> {
+    let (recipe, data) = generators.data(replica);
+    let own = &generators.replicas[replica];
+    let (generator, mut generator_entry) = gan::file_of(&generators.output, replica, data)?;
+    "generator.onnx".clone_into(&mut generator_entry.file);
+    let mut weights = parts.weights[0].replica(0)?;
+    weights.extend(parts.weights[1].replica(0)?);
+    let classifier = parts.network.onnx(&weights, &data.train.items.shape)?;
+    let difference = check(parts, &classifier, data, machine)
+        .with_context(|| format!("classifier of {}", own.title()))?;
+    let manifest = Manifest {
+        format: FORMAT,
+        name: own.name.clone(),
+        labels: data.train.labels.names().map(str::to_owned).collect(),
+        describe: recipe.describe.clone(),
+        labelling: labelling_entry(&recipe.labelling, data),
+        generator: generator_entry,
+        classifier: ClassifierEntry {
+            file: "classifier.onnx".to_owned(),
+            sha256: String::new(),
+            input: gan::item_entry(data, "x", false),
+            outputs: OutputsEntry {
+                class: "class_logits".to_owned(),
+                real: "real_logit".to_owned(),
+                fake_class: generators
+                    .conditional()
+                    .then(|| "fake_class_logits".to_owned()),
+            },
+        },
+        calibration: CalibrationEntry::default(),
+        paper: settings.paper.clone(),
+        provenance: provenance(generators, replica, settings)?,
+    };
+    let files = bundle::files(&manifest, generator, classifier)?;
+    bundle::write(&folder.join(&name(own)), &files)?;
+    Ok(difference)
+}
+
+/// The file's outputs against libtorch's on real items.
+fn check(parts: &Parts<'_>, file: &[u8], data: &Loaded, machine: &Machine) -> Result<f64> {
+    let shape = &data.train.items.shape;
+    let size = data.train.items.item_size() as i64;
+    let chosen: Vec<u32> = data
+        .split
+        .validation
+        .iter()
+        .copied()
+        .take(CHECKED)
+        .collect();
+    let items = Tensor::from_slice(&scaled(&data.train.items.select(&chosen)))
+        .view([1, -1, size])
+        .to_device(machine.device);
+    let outputs = no_grad(|| {
+        let [class, others] = parts.weights;
+        parts.network.forward(class.views(), others.views(), &items)
+    });
+    let full: Vec<i64> = std::iter::once(-1)
+        .chain(shape.iter().map(|&s| s as i64))
+        .collect();
+    let rows = items.view(full.as_slice());
+    let mut wanted = vec![
+        ("class_logits", &outputs.class),
+        ("real_logit", &outputs.real),
+    ];
+    wanted.extend(
+        outputs
+            .fake_class
+            .as_ref()
+            .map(|logits| ("fake_class_logits", logits)),
+    );
+    export::check(
+        &machine.runtime,
+        file,
+        &[Input {
+            name: "x",
+            rows: &rows,
+        }],
+        &wanted,
+    )
+}
+
+fn provenance(
+    generators: &Generators,
+    replica: usize,
+    settings: &ClassifierSettings,
+) -> Result<Provenance> {
+    let (recipe, _) = generators.data(replica);
+    let mut gan = generators.gan.clone();
+    gan.data.retain(|other| other.name == recipe.name);
+    for data in &mut gan.data {
+        // A folder is where the files lay, not what they are.
+        if let Source::Idx { folder } = &mut data.source {
+            *folder = folder.file_name().unwrap_or_default().into();
+        }
+    }
+    let mut own = settings.clone();
+    own.gan = "gan".into();
+    Ok(Provenance {
+        data: recipe.name.clone(),
+        licence: recipe.licence.clone().unwrap_or_default(),
+        recipe: format!(
+            "# s2m train gan\n{}\n# s2m train classifier\n{}",
+            toml::to_string(&gan)?,
+            toml::to_string(&own)?
+        ),
+        seed: Some(generators.replicas[replica].seed),
+        versions: format!("s2m-train {}, libtorch 2.11.0", env!("CARGO_PKG_VERSION")),
+    })
+}

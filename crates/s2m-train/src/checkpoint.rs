@@ -1,0 +1,213 @@
+//! Checkpoints: all networks of a run with their optimisers, in one safetensors file.
+//!
+//! ```text
+//! generator.layers.0.weight      [replicas, …]     weights, named as in the network
+//! generator/first, …/second      [replicas, size]  the optimiser's memory
+//! generator/average              [replicas, size]  the running average
+//! ```
+//!
+//! Metadata: `step`, `replicas`, and the steps of each optimiser. A file appears whole or not at all.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use tch::{Device, Kind, Tensor};
+
+use crate::folder::write_whole;
+use crate::parameters::{Parameters, Spec};
+use crate::trained::Trained;
+
+/// File name inside a run's folder.
+pub const FILE: &str = "checkpoint.safetensors";
+
+/// Tensors and facts of one file.
+pub struct Checkpoint {
+    tensors: HashMap<String, Tensor>,
+    facts: HashMap<String, String>,
+}
+
+impl Checkpoint {
+    /// What to save after `step` steps.
+    pub fn of(members: &mut [&mut Trained], step: u64, replicas: &str) -> Self {
+        let mut tensors = HashMap::new();
+        let mut facts = HashMap::from([
+            ("step".to_owned(), step.to_string()),
+            ("replicas".to_owned(), replicas.to_owned()),
+        ]);
+        for member in members {
+            let name = member.name;
+            for (spec, view) in member
+                .parameters
+                .specs()
+                .iter()
+                .zip(member.parameters.views())
+            {
+                tensors.insert(format!("{name}.{}", spec.name), view.detach());
+            }
+            if let Some(average) = &member.average {
+                tensors.insert(format!("{name}/average"), average.flat().shallow_clone());
+            }
+            facts.insert(format!("{name}/step"), member.optimizer.step().to_string());
+            for (kind, memory) in member.optimizer.memory() {
+                tensors.insert(format!("{name}/{kind}"), memory.shallow_clone());
+            }
+        }
+        Self { tensors, facts }
+    }
+
+    /// Finished networks, without what training needs.
+    pub fn of_finished<'a>(
+        networks: impl Iterator<Item = (&'a str, &'a Parameters)>,
+        replicas: &str,
+    ) -> Self {
+        let mut tensors = HashMap::new();
+        for (name, parameters) in networks {
+            for (spec, view) in parameters.specs().iter().zip(parameters.views()) {
+                tensors.insert(format!("{name}.{}", spec.name), view.detach());
+            }
+        }
+        Self {
+            tensors,
+            facts: HashMap::from([("replicas".to_owned(), replicas.to_owned())]),
+        }
+    }
+
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let bytes = |tensor: &Tensor| -> Result<Vec<u8>> {
+            let values = Vec::<f32>::try_from(tensor.to_device(Device::Cpu).contiguous().view(-1))?;
+            Ok(values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect())
+        };
+        let data = self
+            .tensors
+            .iter()
+            .map(|(name, tensor)| {
+                let shape: Vec<usize> = tensor.size().iter().map(|&side| side as usize).collect();
+                Ok((name, shape, bytes(tensor)?))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let views = data
+            .iter()
+            .map(|(name, shape, bytes)| {
+                Ok((
+                    (*name).clone(),
+                    TensorView::new(Dtype::F32, shape.clone(), bytes)?,
+                ))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let whole = serialize(views, &Some(self.facts.clone()))?;
+        write_whole(path, &whole)
+    }
+
+    pub fn read(path: &Path) -> Result<Self> {
+        let read = || -> Result<Self> {
+            let bytes = fs::read(path)?;
+            let (_, header) = SafeTensors::read_metadata(&bytes)?;
+            let file = SafeTensors::deserialize(&bytes)?;
+            let tensor = |(name, view): (String, TensorView<'_>)| {
+                ensure!(
+                    view.dtype() == Dtype::F32,
+                    "`{name}` is not in 32-bit floats"
+                );
+                let chunks = view.data().chunks_exact(4);
+                let values: Vec<f32> = chunks
+                    .map(|four| f32::from_le_bytes(four.try_into().expect("four bytes")))
+                    .collect();
+                let shape: Vec<i64> = view.shape().iter().map(|&side| side as i64).collect();
+                Ok((name, Tensor::from_slice(&values).f_view(shape.as_slice())?))
+            };
+            Ok(Self {
+                tensors: file
+                    .tensors()
+                    .into_iter()
+                    .map(tensor)
+                    .collect::<Result<_>>()?,
+                facts: header.metadata().clone().unwrap_or_default(),
+            })
+        };
+        read().with_context(|| {
+            format!(
+                "checkpoint `{}` cannot be read\nhint: remove it to start again",
+                path.display()
+            )
+        })
+    }
+
+    /// Steps taken when it was written.
+    pub fn step(&self) -> Result<u64> {
+        Ok(self.fact("step")?.parse()?)
+    }
+
+    /// The replicas it holds, one title per line.
+    pub fn replicas(&self) -> Result<&str> {
+        self.fact("replicas")
+    }
+
+    fn fact(&self, name: &str) -> Result<&str> {
+        let fact = self.facts.get(name).map(String::as_str);
+        fact.with_context(|| format!("the checkpoint does not say `{name}`"))
+    }
+
+    fn tensor(&self, name: &str, shape: &[i64]) -> Result<&Tensor> {
+        let tensor = self
+            .tensors
+            .get(name)
+            .with_context(|| format!("the checkpoint has no tensor `{name}`"))?;
+        ensure!(
+            tensor.size() == shape,
+            "tensor `{name}` of the checkpoint has shape {:?} where the run file asks for {shape:?}",
+            tensor.size()
+        );
+        Ok(tensor)
+    }
+
+    /// Weights of one network, flat: `[replicas, size]`.
+    fn flat(&self, network: &str, specs: &[Spec], replicas: i64) -> Result<Tensor> {
+        let part = |spec: &Spec| {
+            let shape = [&[replicas], spec.shape.as_slice()].concat();
+            let tensor = self.tensor(&format!("{network}.{}", spec.name), &shape)?;
+            Ok(tensor.reshape([replicas, -1]))
+        };
+        let parts = specs.iter().map(part).collect::<Result<Vec<_>>>()?;
+        Ok(Tensor::f_cat(&parts, 1)?)
+    }
+
+    /// Puts everything back where [`Checkpoint::of`] took it.
+    pub fn restore(&self, members: &mut [&mut Trained]) -> Result<()> {
+        for member in members {
+            let name = member.name;
+            let shape = member.parameters.flat().size();
+            let flat = self.flat(name, member.parameters.specs(), shape[0])?;
+            member.parameters.set(&flat);
+            if let Some(average) = &mut member.average {
+                average.set(self.tensor(&format!("{name}/average"), &shape)?);
+            }
+            member
+                .optimizer
+                .set_step(self.fact(&format!("{name}/step"))?.parse()?);
+            for (kind, memory) in member.optimizer.memory() {
+                memory.copy_(self.tensor(&format!("{name}/{kind}"), &shape)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A finished network: its average where there is one.
+    pub fn finished(&self, network: &str, specs: Vec<Spec>, device: Device) -> Result<Parameters> {
+        let replicas = self.replicas()?.lines().count() as i64;
+        let flat = self.flat(network, &specs, replicas)?;
+        let flat = match self.tensors.get(&format!("{network}/average")) {
+            Some(_) => self
+                .tensor(&format!("{network}/average"), &flat.size())?
+                .shallow_clone(),
+            None => flat,
+        };
+        let flat = flat.to_kind(Kind::Float).to_device(device);
+        Ok(Parameters::from_flat(specs, flat))
+    }
+}

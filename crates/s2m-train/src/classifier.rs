@@ -1,0 +1,480 @@
+//! `classifier`: three classifiers on one trunk for every generator of a finished GAN run, and the
+//! bundles that `s2m sample` draws from.
+//!
+//! ```text
+//! L_r = CE(D_r(x), label)        real items
+//! L_v = softplus(−D_v(x)) + softplus(D_v(G(z)))
+//! L_f = CE(D_f(G(z, c)), c)      conditional generators
+//! ```
+//!
+//! Real items of `L_v` are those of `L_r`. Generated pictures are rounded to the levels that files
+//! hold, so that `D_v` judges what is written.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use s2m_data::recipe::{DataRecipe, Loaded};
+use s2m_model::manifest::CalibrationEntry;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tch::{Kind, Tensor, no_grad};
+
+use crate::bundle::{self, Parts};
+use crate::calibrate::{self, CalibrationSettings};
+use crate::checkpoint::{self, Checkpoint};
+use crate::device::{Machine, Precision};
+use crate::feed::{Feed, Pool, one_hot};
+use crate::folder::RunFolder;
+use crate::gan::{self, GanSettings};
+use crate::losses::Losses;
+use crate::networks::classifier::{Classifier, RealFit, Trunk};
+use crate::networks::lenet5;
+use crate::noise::{self, Draws, Needs, Purpose};
+use crate::objectives::{Code, Output};
+use crate::optimizer::OptimizerSettings;
+use crate::parameters::gradients;
+use crate::progress::Progress;
+use crate::replica::{self, Replica, is_picture};
+use crate::steps::Steps;
+use crate::trained::{Start, Trained};
+
+/// A run file of `classifier`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ClassifierSettings {
+    /// Folder of a finished GAN run, whose data sets and seeds are used.
+    pub gan: PathBuf,
+    /// Data sets to train for; all of the GAN run where left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
+    /// Passes over the training items.
+    pub epochs: u64,
+    pub batch: i64,
+    #[serde(default)]
+    pub precision: Precision,
+    #[serde(default = "every_1000")]
+    pub log_every: u64,
+    #[serde(default = "every_1000")]
+    pub checkpoint_every: u64,
+    pub network: TrunkSettings,
+    /// How D_v is fitted.
+    #[serde(default)]
+    pub real: RealSettings,
+    pub optimizer: OptimizerSettings,
+    #[serde(default)]
+    pub calibration: CalibrationSettings,
+    /// The paper's own settings for this data, kept in the bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<CalibrationEntry>,
+}
+
+fn every_1000() -> u64 {
+    1000
+}
+
+/// Which trunk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TrunkSettings {
+    Lenet5 {},
+    Mlp {
+        /// Layers; the last one's outputs are the features.
+        hidden: Vec<i64>,
+    },
+}
+
+/// How D_v is fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fit", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum RealSettings {
+    Shared {},
+    Frozen {
+        /// Passes for the other heads, after those for the trunk.
+        epochs: u64,
+    },
+    Smoothed {},
+}
+
+impl Default for RealSettings {
+    fn default() -> Self {
+        Self::Shared {}
+    }
+}
+
+impl RealSettings {
+    fn fit(self) -> RealFit {
+        match self {
+            Self::Shared {} => RealFit::Shared,
+            Self::Frozen { .. } => RealFit::Frozen,
+            Self::Smoothed {} => RealFit::Smoothed,
+        }
+    }
+}
+
+/// A finished GAN run, cut down to the chosen data sets.
+pub struct Generators {
+    pub gan: GanSettings,
+    pub loaded: Vec<Loaded>,
+    pub replicas: Vec<Replica>,
+    pub output: Output,
+}
+
+impl ClassifierSettings {
+    /// The run file of the GAN run.
+    fn gan_settings(&self) -> Result<GanSettings> {
+        let file = self.gan.join("run.toml");
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("GAN run `{}` cannot be read\nhint: `gan` is the --out folder of a finished `train gan`", file.display()))?;
+        let gan: GanSettings =
+            toml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
+        ensure!(
+            self.gan.join("done.json").is_file(),
+            "GAN run `{}` is not finished\nhint: start it again; it goes on where it stopped",
+            self.gan.display()
+        );
+        for name in &self.only {
+            ensure!(
+                gan.data.iter().any(|recipe| recipe.name == *name),
+                "`only` names `{name}`, which is not a data set of the GAN run"
+            );
+        }
+        Ok(gan)
+    }
+
+    fn uses(&self, replica: &Replica) -> bool {
+        self.only.is_empty() || self.only.contains(&replica.name)
+    }
+}
+
+impl Generators {
+    fn open(settings: &ClassifierSettings, machine: &Machine) -> Result<Self> {
+        let gan = settings.gan_settings()?;
+        let loaded = replica::load(&gan.data)?;
+        let mut output = gan::objective(&gan, &loaded, machine.device)?
+            .outputs()
+            .swap_remove(0);
+        let (rows, replicas): (Vec<i64>, Vec<Replica>) = (0_i64..)
+            .zip(gan.replicas())
+            .filter(|(_, replica)| settings.uses(replica))
+            .unzip();
+        ensure!(
+            !matches!(output.code, Code::Fixed(_)),
+            "the GAN run is of a kind that samples one fixed class; classifiers need `wgan-gp` or `conditional`"
+        );
+        let specs = output.network.mlp.specs();
+        let weights = Checkpoint::read(&settings.gan.join(gan::WEIGHTS))?;
+        output.weights = weights
+            .finished(output.file, specs, machine.device)?
+            .select(&rows);
+        Ok(Self {
+            gan,
+            loaded,
+            replicas,
+            output,
+        })
+    }
+
+    /// The data of one replica.
+    pub fn data(&self, replica: usize) -> (&DataRecipe, &Loaded) {
+        let at = self.replicas[replica].data;
+        (&self.gan.data[at], &self.loaded[at])
+    }
+
+    pub fn conditional(&self) -> bool {
+        self.output.code == Code::Class
+    }
+}
+
+/// Pictures rounded to the 256 levels of a file, as the scoring graph rounds them.
+pub fn as_written(items: &Tensor) -> Tensor {
+    ((items + 1.0) * 127.5).round().clamp(0.0, 255.0) * (2.0 / 255.0) - 1.0
+}
+
+/// The classifiers of a run in training.
+struct Training<'a> {
+    settings: &'a ClassifierSettings,
+    generators: &'a Generators,
+    network: &'a Classifier,
+    picture: bool,
+    class: Trained,
+    others: Trained,
+}
+
+/// What is trained in a stretch of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The trunk with the `class` head.
+    Class,
+    /// The other heads, on the trunk as it stands.
+    Others,
+    /// Everything.
+    All,
+}
+
+const LOSSES: &[&str] = &["class", "real", "fake-class"];
+
+impl Training<'_> {
+    fn needs(&self) -> Needs {
+        let batch = self.settings.batch;
+        Needs {
+            normal: batch * self.generators.output.network.latent,
+            uniform: 2 * batch,
+        }
+    }
+
+    /// Fresh generated items and their classes.
+    fn generate(&self, feed: &Feed, draws: &mut Draws) -> (Tensor, Tensor) {
+        let output = &self.generators.output;
+        let batch = self.settings.batch;
+        let classes = feed.draw(draws, Pool::All, batch).labels;
+        let items = output.items(&draws.normal(batch, output.network.latent), Some(&classes));
+        let items = if self.picture {
+            as_written(&items)
+        } else {
+            items
+        };
+        (items, classes)
+    }
+
+    /// One step: losses as `[3, replicas]`.
+    fn step(&mut self, phase: Phase, feed: &Feed, draws: &mut Draws) -> Tensor {
+        let batch = self.settings.batch;
+        let real = feed.draw(draws, Pool::All, batch);
+        let (fake, classes) = self.generate(feed, draws);
+        if phase == Phase::Class {
+            let (_, logits) = self.network.class(self.class.weights(), &real.items);
+            let loss = cross_entropy(&logits, &real.labels);
+            self.class.descend(&loss.sum(Kind::Float));
+            let none = loss.zeros_like();
+            return Tensor::stack(&[loss.detach(), none.shallow_clone(), none], 0);
+        }
+        let both = Tensor::cat(&[&real.items, &fake], 1);
+        let features_and_class = || self.network.class(self.class.weights(), &both);
+        let (features, logits) = match phase {
+            Phase::Others => no_grad(features_and_class),
+            Phase::All | Phase::Class => features_and_class(),
+        };
+        let (real_logits, fake_class) =
+            self.network.others(self.others.weights(), &both, &features);
+        let class_loss = cross_entropy(&logits.narrow(1, 0, batch), &real.labels);
+        let real_loss = mean(&(-real_logits.narrow(1, 0, batch)).softplus())
+            + mean(&real_logits.narrow(1, batch, batch).softplus());
+        let fake_loss = fake_class.map_or_else(
+            || real_loss.zeros_like(),
+            |logits| cross_entropy(&logits.narrow(1, batch, batch), &classes),
+        );
+        let others = &real_loss + &fake_loss;
+        if phase == Phase::Others {
+            self.others.descend(&others.sum(Kind::Float));
+        } else {
+            let total = (&class_loss + others).sum(Kind::Float);
+            let networks = [&self.class.parameters, &self.others.parameters];
+            let [class, others] = gradients(&total, networks);
+            self.class.apply(&class);
+            self.others.apply(&others);
+        }
+        Tensor::stack(
+            &[class_loss.detach(), real_loss.detach(), fake_loss.detach()],
+            0,
+        )
+    }
+}
+
+/// Mean cross entropy over the batch for every replica.
+pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
+    let classes = *logits.size().last().expect("logits have a class axis");
+    let likelihood = logits.log_softmax(-1, Kind::Float) * one_hot(labels, classes);
+    -mean(&likelihood.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
+}
+
+fn mean(values: &Tensor) -> Tensor {
+    values.mean_dim([1].as_slice(), false, None)
+}
+
+/// The trunk that a run file asks for, checked against the items.
+pub fn trunk(settings: &TrunkSettings, loaded: &Loaded) -> Result<Trunk> {
+    let items = &loaded.train.items;
+    match settings {
+        TrunkSettings::Mlp { hidden } => {
+            ensure!(
+                hidden.iter().all(|side| (1..=1 << 16).contains(side)),
+                "`network.hidden` must list layers of 1 to 65536 units"
+            );
+            ensure!(
+                items.shape.len() == 1,
+                "`mlp` classifies points; pictures take `lenet5`"
+            );
+            Trunk::mlp(items.item_size() as i64, hidden)
+        }
+        TrunkSettings::Lenet5 {} => {
+            let side = lenet5::SIDE as usize;
+            ensure!(
+                items.shape == [1, side, side],
+                "`lenet5` takes pictures of shape [1, {side}, {side}], the data has {:?}",
+                items.shape
+            );
+            Ok(Trunk::LeNet5)
+        }
+    }
+}
+
+/// Trains all classifiers, calibrates them on held-out items and writes the bundles.
+pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Result<()> {
+    ensure!(
+        (1..=1 << 20).contains(&settings.batch),
+        "`batch` must be from 1 to 1048576"
+    );
+    ensure!(settings.epochs > 0, "`epochs` must be above 0");
+    ensure!(
+        settings.real != RealSettings::Frozen { epochs: 0 },
+        "`epochs` of a frozen fit must be above 0"
+    );
+    let folder = RunFolder::open(out, settings)?;
+    if folder.finished() {
+        return Ok(());
+    }
+    machine.set(settings.precision)?;
+    let generators = Generators::open(settings, machine)?;
+    let first = &generators.loaded[generators.replicas[0].data];
+    let picture = is_picture(&first.train.items);
+    ensure!(
+        picture || settings.real.fit() != RealFit::Smoothed,
+        "`smoothed` blurs pictures; points have `shared` and `frozen`"
+    );
+    let network = Classifier {
+        trunk: trunk(&settings.network, first)?,
+        classes: first.train.labels.len() as i64,
+        conditional: generators.conditional(),
+        fit: settings.real.fit(),
+    };
+    let keys: Vec<u64> = generators
+        .replicas
+        .iter()
+        .map(|replica| noise::key(replica.key(), Purpose::Weights, "classifier"))
+        .collect();
+    let start = Start {
+        keys: &keys,
+        optimizer: settings.optimizer,
+        device: machine.device,
+    };
+    let mut training = Training {
+        settings,
+        generators: &generators,
+        network: &network,
+        picture,
+        class: Trained::new("class", network.class_specs(), &start),
+        others: Trained::new("others", network.other_specs(), &start),
+    };
+    let started = Instant::now();
+    let steps = run(&mut training, &folder, &keys, machine)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let mut largest = 0.0_f64;
+    for replica in 0..generators.replicas.len() {
+        let weights =
+            [&training.class, &training.others].map(|t| t.parameters.select(&[replica as i64]));
+        let parts = Parts {
+            network: &network,
+            weights: &weights,
+        };
+        let difference = bundle::write(&folder, &generators, replica, &parts, settings, machine)?;
+        largest = largest.max(difference);
+    }
+    calibrate::bundles(
+        &folder,
+        &generators.loaded,
+        &generators.replicas,
+        settings,
+        machine,
+    )?;
+    folder.finish(&json!({
+        "steps": steps,
+        "seconds": seconds,
+        "steps_per_second": steps as f64 / seconds,
+        "replicas": generators.replicas.len(),
+        "device": machine.name(),
+        "largest_export_difference": largest,
+    }))
+}
+
+/// The steps of all phases; returns how many were taken now.
+fn run(
+    training: &mut Training<'_>,
+    folder: &RunFolder,
+    keys: &[u64],
+    machine: &Machine,
+) -> Result<u64> {
+    let settings = training.settings;
+    let generators = training.generators;
+    let replicas = &generators.replicas;
+    let most = replicas
+        .iter()
+        .map(|r| generators.loaded[r.data].positives.len())
+        .max();
+    let per_epoch = (most.unwrap_or(0) as u64).div_ceil(settings.batch as u64);
+    let changes_at = settings.epochs * per_epoch;
+    let head_epochs = match settings.real {
+        RealSettings::Frozen { epochs } => epochs,
+        RealSettings::Shared {} | RealSettings::Smoothed {} => 0,
+    };
+    let all = changes_at + head_epochs * per_epoch;
+    let phase = |step: u64| match settings.real.fit() {
+        RealFit::Frozen if step < changes_at => Phase::Class,
+        RealFit::Frozen => Phase::Others,
+        RealFit::Shared | RealFit::Smoothed => Phase::All,
+    };
+    let file = folder.join(checkpoint::FILE);
+    let mut first = 0;
+    if file.is_file() {
+        let checkpoint = Checkpoint::read(&file)?;
+        checkpoint.restore(&mut [&mut training.class, &mut training.others])?;
+        first = checkpoint.step()?;
+    }
+    let titles: Vec<String> = replicas.iter().map(Replica::title).collect();
+    let titles = titles.join("\n");
+    let feed = Feed::training(&generators.loaded, replicas, machine.device)?;
+    let mut steps = Steps::new(keys, training.needs(), machine);
+    let mut losses = Losses::new(LOSSES, settings.log_every, replicas.len(), machine.device);
+    let mut log = folder.log(first)?;
+    let progress = Progress::new("classifier", all, first);
+    for step in first..all {
+        let done = step + 1;
+        if step > first && phase(step) != phase(step - 1) {
+            steps.change();
+        }
+        losses.keep(
+            step,
+            &steps.take(step, |draws| training.step(phase(step), &feed, draws))?,
+        );
+        if done % settings.log_every == 0 || done == all {
+            let means = losses.take(replicas)?;
+            for (replica, values) in replicas.iter().zip(&means) {
+                log.write(&json!({
+                    "step": done,
+                    "replica": replica.title(),
+                    "losses": { "class": values[0], "real": values[1], "fake-class": values[2] },
+                }))?;
+            }
+            progress.at(done, LOSSES, &means[0]);
+        }
+        if done % settings.checkpoint_every == 0 || done == all {
+            let members = &mut [&mut training.class, &mut training.others];
+            Checkpoint::of(members, done, &titles).write(&file)?;
+        }
+    }
+    progress.finish();
+    Ok(all - first)
+}
+
+/// Calibrates the bundles of a finished run again, by the run file's `calibration`.
+pub fn calibrate_again(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Result<()> {
+    let gan = settings.gan_settings()?;
+    let folder = RunFolder::reopen(out, settings)?;
+    let loaded = replica::load(&gan.data)?;
+    let replicas: Vec<Replica> = gan
+        .replicas()
+        .into_iter()
+        .filter(|r| settings.uses(r))
+        .collect();
+    calibrate::bundles(&folder, &loaded, &replicas, settings, machine)
+}

@@ -1,0 +1,83 @@
+//! Where a run trains, and what checks its exports.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
+use s2m_model::runtime::Runtime;
+use serde::{Deserialize, Serialize};
+use tch::{Cuda, Device};
+
+use crate::graph::{self, Graphs};
+
+/// The choice on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    Cpu,
+    Cuda,
+}
+
+/// How numbers are multiplied on CUDA; read from `precision` in a run file. CPUs know one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// 32-bit floats throughout.
+    #[default]
+    Float32,
+    /// Factors rounded to 10 bits after the point, sums in 32-bit floats.
+    Tf32,
+}
+
+/// What a run works with.
+pub struct Machine {
+    pub device: Device,
+    pub runtime: Runtime,
+    /// CUDA only, where libtorch was built with it.
+    pub graphs: Option<Graphs>,
+}
+
+impl Machine {
+    pub fn open(choice: DeviceChoice, onnxruntime: Option<&Path>) -> Result<Self> {
+        let device = open(choice)?;
+        Ok(Self {
+            device,
+            runtime: Runtime::load(onnxruntime)?,
+            graphs: if device.is_cuda() {
+                Graphs::load()?
+            } else {
+                None
+            },
+        })
+    }
+
+    /// Sets the precision of all that follows.
+    pub fn set(&self, precision: Precision) -> Result<()> {
+        match self.graphs {
+            Some(graphs) => graphs.allow_tf32(precision == Precision::Tf32),
+            None => Ok(()),
+        }
+    }
+
+    /// The device's name in reports.
+    pub fn name(&self) -> &'static str {
+        if self.device.is_cuda() { "cuda" } else { "cpu" }
+    }
+}
+
+/// Opens the device. libtorch finds its CUDA part only when that library is loaded into the program,
+/// and the program does not link it, so that it also runs where there is none.
+fn open(choice: DeviceChoice) -> Result<Device> {
+    match choice {
+        DeviceChoice::Cpu => Ok(Device::Cpu),
+        DeviceChoice::Cuda => {
+            let hint = "hint: --device cpu, or a libtorch with CUDA and its NVIDIA libraries";
+            graph::load("libtorch_cuda.so")
+                .with_context(|| format!("there is no CUDA part of libtorch\n{hint}"))?;
+            ensure!(
+                Cuda::is_available(),
+                "libtorch finds no CUDA device\n{hint}"
+            );
+            Ok(Device::Cuda(0))
+        }
+    }
+}

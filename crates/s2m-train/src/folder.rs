@@ -1,0 +1,114 @@
+//! A run's folder: the resolved run file, the log, and files that appear whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Writes a file under another name and then renames it.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let partial = path.with_extension("partial");
+    let write = || {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        let mut file = File::create(&partial)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().with_context(|| format!("`{}` cannot be written", path.display()))
+}
+
+/// A run's folder.
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Takes a folder for a run; one that holds another run is refused.
+    pub fn open(path: &Path, settings: &impl Serialize) -> Result<Self> {
+        let resolved = toml::to_string(settings).context("the run file cannot be written out")?;
+        let file = path.join("run.toml");
+        match fs::read_to_string(&file) {
+            Ok(found) if found == resolved => {}
+            Ok(_) => bail!(
+                "`{}` holds a run with other settings\nhint: choose another --out, or remove that folder",
+                path.display()
+            ),
+            Err(_) => write_whole(&file, resolved.as_bytes())?,
+        }
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+
+    /// Takes the folder of a finished run, whose settings change in what comes after training.
+    pub fn reopen(path: &Path, settings: &impl Serialize) -> Result<Self> {
+        let folder = Self {
+            path: path.to_owned(),
+        };
+        ensure!(
+            folder.finished(),
+            "`{}` holds no finished run\nhint: give the --out folder of one",
+            path.display()
+        );
+        let resolved = toml::to_string(settings).context("the run file cannot be written out")?;
+        write_whole(&folder.join("run.toml"), resolved.as_bytes())?;
+        Ok(folder)
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// What the finished run said about itself.
+    pub fn finished(&self) -> bool {
+        self.join("done.json").is_file()
+    }
+
+    pub fn finish(&self, summary: &impl Serialize) -> Result<()> {
+        self.write_json("done.json", summary)
+    }
+
+    pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value)?;
+        write_whole(&self.join(name), format!("{text}\n").as_bytes())
+    }
+
+    /// The log, without what was written after `step`.
+    pub fn log(&self, step: u64) -> Result<Log> {
+        let path = self.join("metrics.jsonl");
+        let mut kept = String::new();
+        if let Ok(file) = File::open(&path) {
+            for line in BufReader::new(file).lines() {
+                let line = line?;
+                let entry: Value = serde_json::from_str(&line).unwrap_or_default();
+                if entry["step"].as_u64().is_some_and(|at| at <= step) {
+                    kept.push_str(&line);
+                    kept.push('\n');
+                }
+            }
+        }
+        write_whole(&path, kept.as_bytes())?;
+        let file = File::options()
+            .append(true)
+            .open(&path)
+            .with_context(|| format!("`{}` cannot be written", path.display()))?;
+        Ok(Log { file, path })
+    }
+}
+
+/// Lines of JSON, one per log point and replica.
+pub struct Log {
+    file: File,
+    path: PathBuf,
+}
+
+impl Log {
+    pub fn write(&mut self, entry: &Value) -> Result<()> {
+        writeln!(self.file, "{entry}")
+            .with_context(|| format!("`{}` cannot be written", self.path.display()))
+    }
+}

@@ -1,0 +1,90 @@
+//! `s2m-train`: the training half of the program, started by `s2m train` and `s2m reproduce`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Parser, Subcommand};
+use s2m_train::device::{DeviceChoice, Machine};
+use serde::de::DeserializeOwned;
+
+/// Train the networks that `s2m` samples with
+#[derive(Parser)]
+#[command(version)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Generators, for all data sets and seeds of a run file at once
+    Gan(Run),
+    /// Three classifiers on one trunk for every generator of a GAN run, and the bundles
+    Classifier(Run),
+    /// Calibrates the bundles of a finished classifier run again, by the run file's `calibration`
+    Calibrate(Run),
+    /// A classifier of the original classes that judges samples
+    Referee(Run),
+}
+
+#[derive(Args)]
+struct Run {
+    /// File that states everything about the run
+    #[arg(value_name = "RUN.toml")]
+    run: PathBuf,
+
+    /// Folder for the result; an unfinished run in it goes on
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// Where to train
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: DeviceChoice,
+
+    /// ONNX Runtime's library, for the check of exported files
+    #[arg(long, value_name = "FILE")]
+    onnxruntime: Option<PathBuf>,
+}
+
+impl Run {
+    fn machine(&self) -> Result<Machine> {
+        Machine::open(self.device, self.onnxruntime.as_deref())
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            #[expect(clippy::print_stderr, reason = "errors are for people")]
+            {
+                eprintln!("error: {error:#}");
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let program = Program::parse();
+    match program.command {
+        Command::Gan(args) => s2m_train::gan::train(&read(&args.run)?, &args.out, &args.machine()?),
+        Command::Classifier(args) => {
+            s2m_train::classifier::train(&read(&args.run)?, &args.out, &args.machine()?)
+        }
+        Command::Calibrate(args) => {
+            s2m_train::classifier::calibrate_again(&read(&args.run)?, &args.out, &args.machine()?)
+        }
+        Command::Referee(args) => {
+            s2m_train::referee::train(&read(&args.run)?, &args.out, &args.machine()?)
+        }
+    }
+}
+
+/// A run file; unknown keys are errors that name the key.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("run file `{}` cannot be read", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("run file `{}`", path.display()))
+}

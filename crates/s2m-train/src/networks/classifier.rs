@@ -1,0 +1,222 @@
+//! Three classifiers on one trunk: class of real items (`class`), real against generated (`real`),
+//! and class of generated items (`fake_class`, conditional generators only).
+//!
+//! The weights come in two groups that are trained apart where the fit asks for it: the trunk with
+//! the `class` head, and the other heads. With [`RealFit::Smoothed`] the second group has a trunk of
+//! its own, which sees items after a 3×3 binomial blur.
+
+use anyhow::{Result, bail};
+use s2m_model::onnx::graph::{self, Conv2d, GraphBuilder};
+use tch::Tensor;
+
+use super::lenet5;
+use super::mlp::{End, Mlp};
+use super::{linear, linear_onnx};
+use crate::parameters::{Spec, Weights};
+
+/// How the `real` head is fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RealFit {
+    /// All heads together on one trunk, as the paper does.
+    Shared,
+    /// The trunk is trained by `class` alone; the other heads are fitted on it as it stands.
+    Frozen,
+    /// A trunk of its own on blurred items.
+    Smoothed,
+}
+
+/// What turns an item into features.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trunk {
+    LeNet5,
+    /// Points: fully connected layers, ReLU after each.
+    Mlp(Mlp),
+}
+
+impl Trunk {
+    /// Layers for points: the last size is the width of the features.
+    pub fn mlp(input: i64, hidden: &[i64]) -> Result<Self> {
+        let Some((&last, before)) = hidden.split_last() else {
+            bail!("`hidden` of an MLP classifier needs at least one layer");
+        };
+        Ok(Self::Mlp(Mlp::new(input, before, last, End::Relu)))
+    }
+
+    pub fn features(&self) -> i64 {
+        match self {
+            Self::LeNet5 => lenet5::FEATURES,
+            Self::Mlp(mlp) => *mlp.sizes.last().expect("an MLP has sizes"),
+        }
+    }
+
+    pub fn specs(&self, prefix: &str) -> Vec<Spec> {
+        let specs = match self {
+            Self::LeNet5 => lenet5::specs(),
+            Self::Mlp(mlp) => mlp.specs(),
+        };
+        let named = |spec: Spec| Spec {
+            name: format!("{prefix}{}", spec.name),
+            ..spec
+        };
+        specs.into_iter().map(named).collect()
+    }
+
+    pub fn forward(&self, weights: &[Tensor], x: &Tensor) -> Tensor {
+        match self {
+            Self::LeNet5 => lenet5::forward(weights, x),
+            Self::Mlp(mlp) => mlp.forward(weights, x),
+        }
+    }
+
+    pub fn onnx(
+        &self,
+        graph: &mut GraphBuilder,
+        x: &graph::Tensor,
+        weights: &Weights,
+        prefix: &str,
+    ) -> Result<graph::Tensor> {
+        match self {
+            Self::LeNet5 => lenet5::onnx(graph, x, weights, prefix),
+            Self::Mlp(mlp) => mlp.onnx(graph, x, weights, prefix),
+        }
+    }
+}
+
+/// The three outputs for a batch.
+pub struct Outputs {
+    /// `[replicas, batch, classes]`
+    pub class: Tensor,
+    /// `[replicas, batch]`
+    pub real: Tensor,
+    /// `[replicas, batch, classes]`
+    pub fake_class: Option<Tensor>,
+}
+
+/// The network; see the head of this file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classifier {
+    pub trunk: Trunk,
+    pub classes: i64,
+    pub conditional: bool,
+    pub fit: RealFit,
+}
+
+impl Classifier {
+    /// Weights of the trunk and the `class` head.
+    pub fn class_specs(&self) -> Vec<Spec> {
+        let head = Spec::layer("class", &[self.classes, self.trunk.features()]);
+        [self.trunk.specs("trunk."), head.into()].concat()
+    }
+
+    /// Weights of the other heads, and of their own trunk where they have one.
+    pub fn other_specs(&self) -> Vec<Spec> {
+        let features = self.trunk.features();
+        let mut specs = match self.fit {
+            RealFit::Smoothed => self.trunk.specs("smooth."),
+            RealFit::Shared | RealFit::Frozen => Vec::new(),
+        };
+        specs.extend(Spec::layer("real", &[1, features]));
+        if self.conditional {
+            specs.extend(Spec::layer("fake_class", &[self.classes, features]));
+        }
+        specs
+    }
+
+    /// Features and class logits.
+    pub fn class(&self, weights: &[Tensor], x: &Tensor) -> (Tensor, Tensor) {
+        let (trunk, head) = weights.split_at(weights.len() - 2);
+        let features = self.trunk.forward(trunk, x);
+        let class = linear(&features, &head[0], &head[1]);
+        (features, class)
+    }
+
+    /// The other heads, from the trunk's features, or from the items where they have their own trunk.
+    pub fn others(
+        &self,
+        weights: &[Tensor],
+        x: &Tensor,
+        features: &Tensor,
+    ) -> (Tensor, Option<Tensor>) {
+        let heads = if self.conditional { 4 } else { 2 };
+        let (trunk, heads) = weights.split_at(weights.len() - heads);
+        let own;
+        let features = match self.fit {
+            RealFit::Smoothed => {
+                own = self.trunk.forward(trunk, &blur(x));
+                &own
+            }
+            RealFit::Shared | RealFit::Frozen => features,
+        };
+        let real = linear(features, &heads[0], &heads[1]).squeeze_dim(-1);
+        let fake_class = heads
+            .get(2)
+            .map(|weight| linear(features, weight, &heads[3]));
+        (real, fake_class)
+    }
+
+    pub fn forward(
+        &self,
+        class_weights: &[Tensor],
+        other_weights: &[Tensor],
+        x: &Tensor,
+    ) -> Outputs {
+        let (features, class) = self.class(class_weights, x);
+        let (real, fake_class) = self.others(other_weights, x, &features);
+        Outputs {
+            class,
+            real,
+            fake_class,
+        }
+    }
+
+    /// The whole network as a file; `weights` holds both groups.
+    pub fn onnx(&self, weights: &Weights, item: &[usize]) -> Result<Vec<u8>> {
+        let mut graph = GraphBuilder::new("classifier");
+        let x = graph.input("x", item, graph::Element::F32)?;
+        let features = self.trunk.onnx(&mut graph, &x, weights, "trunk.")?;
+        let class = linear_onnx(&mut graph, &features, weights, "class")?;
+        let features = match self.fit {
+            RealFit::Shared | RealFit::Frozen => features,
+            RealFit::Smoothed => {
+                let blurred = blur_onnx(&mut graph, &x)?;
+                self.trunk.onnx(&mut graph, &blurred, weights, "smooth.")?
+            }
+        };
+        let real = linear_onnx(&mut graph, &features, weights, "real")?;
+        let real = graph.squeeze(&real, 1)?;
+        graph.output(&class, "class_logits")?;
+        graph.output(&real, "real_logit")?;
+        if self.conditional {
+            let fake_class = linear_onnx(&mut graph, &features, weights, "fake_class")?;
+            graph.output(&fake_class, "fake_class_logits")?;
+        }
+        Ok(graph.to_bytes())
+    }
+}
+
+/// Weights of the 3×3 binomial blur.
+const BLUR: [f32; 9] = [
+    0.0625, 0.125, 0.0625, 0.125, 0.25, 0.125, 0.0625, 0.125, 0.0625,
+];
+
+/// Blurs pictures `[replicas, batch, 784]`; the edge counts as zero. Two means of 2×2 are one
+/// binomial blur, and need no constant on the device.
+fn blur(x: &Tensor) -> Tensor {
+    let side = lenet5::SIDE;
+    let size = x.size();
+    let mean = |x: &Tensor| x.avg_pool2d(2, 1, 0, false, true, None::<i64>);
+    let padded = x.reshape([-1, 1, side, side]).constant_pad_nd([1, 1, 1, 1]);
+    mean(&mean(&padded)).reshape(size.as_slice())
+}
+
+fn blur_onnx(graph: &mut GraphBuilder, x: &graph::Tensor) -> Result<graph::Tensor> {
+    let kernel = graph.constant("blur", &[1, 1, 3, 3], &BLUR)?;
+    let conv = Conv2d {
+        weight: &kernel,
+        bias: None,
+        stride: 1,
+        pad: 1,
+        groups: 1,
+    };
+    Ok(graph.conv2d(x, &conv)?)
+}

@@ -1,0 +1,39 @@
+//! The networks, one file each: `forward` in libtorch and the same layers as ONNX side by side.
+//!
+//! Every tensor has the replica axis first: items are `[replicas, batch, …]`.
+
+pub mod classifier;
+pub mod lenet5;
+pub mod mlp;
+
+use anyhow::{Context as _, Result};
+use s2m_model::onnx::graph::{self, GraphBuilder};
+use tch::Tensor;
+
+use crate::parameters::Weights;
+
+/// `x·Wᵀ + b` for every replica: `x` is `[replicas, batch, in]`, `W` is `[replicas, out, in]`.
+pub fn linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Tensor {
+    bias.unsqueeze(1)
+        .baddbmm(x, &weight.transpose(1, 2), 1.0, 1.0)
+}
+
+/// The graph's constant for a saved weight.
+pub fn constant(graph: &mut GraphBuilder, weights: &Weights, name: &str) -> Result<graph::Tensor> {
+    let (shape, values) = weights
+        .get(name)
+        .with_context(|| format!("weight `{name}` is missing"))?;
+    Ok(graph.constant(name, shape, values)?)
+}
+
+/// [`linear`] in a graph, from the saved weights `name.weight` and `name.bias`.
+pub fn linear_onnx(
+    graph: &mut GraphBuilder,
+    x: &graph::Tensor,
+    weights: &Weights,
+    name: &str,
+) -> Result<graph::Tensor> {
+    let weight = constant(graph, weights, &format!("{name}.weight"))?;
+    let bias = constant(graph, weights, &format!("{name}.bias"))?;
+    Ok(graph.linear(x, &weight, &bias)?)
+}

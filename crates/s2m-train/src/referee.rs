@@ -1,0 +1,241 @@
+//! `referee`: a LeNet5 trained on the original classes, with which samples are judged.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use s2m_data::Dataset;
+use s2m_data::recipe::{DataRecipe, Loaded};
+use s2m_model::onnx::graph::{self, GraphBuilder};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tch::{Device, Kind, Tensor, no_grad};
+
+use crate::checkpoint::{self, Checkpoint};
+use crate::classifier::{TrunkSettings, cross_entropy, trunk};
+use crate::device::{Machine, Precision};
+use crate::export::{self, Input};
+use crate::folder::{RunFolder, write_whole};
+use crate::losses::Losses;
+use crate::networks::classifier::Trunk;
+use crate::networks::{lenet5, linear, linear_onnx};
+use crate::noise::{Draws, Needs};
+use crate::optimizer::OptimizerSettings;
+use crate::parameters::{Parameters, Spec};
+use crate::progress::Progress;
+use crate::replica::{Replica, scaled};
+use crate::steps::Steps;
+use crate::trained::{Start, Trained};
+
+/// A run file of `referee`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RefereeSettings {
+    #[serde(default)]
+    pub seed: u64,
+    pub epochs: u64,
+    pub batch: i64,
+    #[serde(default = "every_1000")]
+    pub log_every: u64,
+    pub optimizer: OptimizerSettings,
+    #[serde(default)]
+    pub precision: Precision,
+    pub data: DataRecipe,
+}
+
+fn every_1000() -> u64 {
+    1000
+}
+
+/// Training items on the device with their original classes.
+struct Labelled {
+    items: Tensor,
+    classes: Tensor,
+}
+
+impl Labelled {
+    fn new(data: &Dataset, chosen: &[u32], device: Device) -> Self {
+        let size = data.items.item_size() as i64;
+        let classes: Vec<i64> = chosen
+            .iter()
+            .map(|&i| i64::from(data.original[i as usize]))
+            .collect();
+        Self {
+            items: Tensor::from_slice(&scaled(&data.items.select(chosen)))
+                .view([-1, size])
+                .to_device(device),
+            classes: Tensor::from_slice(&classes).to_device(device),
+        }
+    }
+}
+
+fn forward(weights: &[Tensor], x: &Tensor) -> (Tensor, Tensor) {
+    let (trunk, head) = weights.split_at(weights.len() - 2);
+    let features = lenet5::forward(trunk, x);
+    let class = linear(&features, &head[0], &head[1]);
+    (features, class)
+}
+
+/// Trains the referee and writes `referee.onnx` and what it reaches.
+pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Result<()> {
+    ensure!(settings.epochs > 0, "`epochs` must be above 0");
+    ensure!(
+        (1..=1 << 20).contains(&settings.batch),
+        "`batch` must be from 1 to 1048576"
+    );
+    let folder = RunFolder::open(out, settings)?;
+    if folder.finished() {
+        return Ok(());
+    }
+    machine.set(settings.precision)?;
+    let data = settings.data.load()?;
+    trunk(&TrunkSettings::Lenet5 {}, &data)?;
+    let classes = i64::from(data.train.original.iter().copied().max().unwrap_or(0)) + 1;
+    let replica = Replica {
+        data: 0,
+        name: settings.data.name.clone(),
+        seed: settings.seed,
+    };
+    let mut specs = Trunk::LeNet5.specs("");
+    specs.extend(Spec::layer("class", &[classes, lenet5::FEATURES]));
+    let keys = [replica.key()];
+    let start = Start {
+        keys: &keys,
+        optimizer: settings.optimizer,
+        device: machine.device,
+    };
+    let mut trained = Trained::new("referee", specs, &start);
+    let started = Instant::now();
+    run(settings, &folder, &data, &mut trained, &replica, machine)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let everything: Vec<u32> = (0..data.test.len() as u32).collect();
+    let accuracy = |set: &Dataset, chosen: &[u32]| {
+        share_right(
+            &trained.parameters,
+            &Labelled::new(set, chosen, machine.device),
+        )
+    };
+    let test = accuracy(&data.test, &everything);
+    let validation = accuracy(&data.train, &data.split.validation);
+    let difference = export(&folder, &trained.parameters, &data, machine)?;
+    folder.write_json(
+        "referee.json",
+        &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
+    )?;
+    folder.finish(&json!({
+        "seconds": seconds,
+        "device": machine.name(),
+        "largest_export_difference": difference,
+    }))
+}
+
+fn run(
+    settings: &RefereeSettings,
+    folder: &RunFolder,
+    data: &Loaded,
+    trained: &mut Trained,
+    replica: &Replica,
+    machine: &Machine,
+) -> Result<()> {
+    let items = Labelled::new(&data.train, &data.split.train, machine.device);
+    let count = items.classes.size()[0];
+    let steps = settings.epochs * (count as u64).div_ceil(settings.batch as u64);
+    let file = folder.join(checkpoint::FILE);
+    let mut first = 0;
+    if file.is_file() {
+        let checkpoint = Checkpoint::read(&file)?;
+        checkpoint.restore(&mut [trained])?;
+        first = checkpoint.step()?;
+    }
+    let needs = Needs {
+        normal: 0,
+        uniform: settings.batch,
+    };
+    let mut runner = Steps::new(&[replica.key()], needs, machine);
+    let mut losses = Losses::new(&["class"], settings.log_every, 1, machine.device);
+    let mut log = folder.log(first)?;
+    let progress = Progress::new("referee", steps, first);
+    for step in first..steps {
+        let done = step + 1;
+        let loss = runner.take(step, |draws| {
+            one_step(trained, &items, count, settings.batch, draws)
+        })?;
+        losses.keep(step, &loss);
+        if done % settings.log_every == 0 || done == steps {
+            let means = losses.take(std::slice::from_ref(replica))?;
+            log.write(&json!({ "step": done, "replica": replica.title(), "losses": { "class": means[0][0] } }))?;
+            progress.at(done, &["class"], &means[0]);
+            Checkpoint::of(&mut [trained], done, &replica.title()).write(&file)?;
+        }
+    }
+    progress.finish();
+    Ok(())
+}
+
+fn one_step(
+    trained: &mut Trained,
+    items: &Labelled,
+    count: i64,
+    batch: i64,
+    draws: &mut Draws,
+) -> Tensor {
+    let chosen = (draws.uniform(batch).to_kind(Kind::Double) * count as f64)
+        .to_kind(Kind::Int64)
+        .view(-1);
+    let x = items.items.index_select(0, &chosen).unsqueeze(0);
+    let classes = items.classes.index_select(0, &chosen).unsqueeze(0);
+    let loss = cross_entropy(&forward(trained.weights(), &x).1, &classes);
+    trained.descend(&loss.sum(Kind::Float));
+    loss.detach().unsqueeze(0)
+}
+
+fn share_right(weights: &Parameters, items: &Labelled) -> f64 {
+    let mut right = 0.0;
+    for (x, classes) in items
+        .items
+        .split(1000, 0)
+        .iter()
+        .zip(items.classes.split(1000, 0))
+    {
+        let found = no_grad(|| forward(weights.views(), &x.unsqueeze(0)).1)
+            .squeeze_dim(0)
+            .argmax(-1, false);
+        right += found
+            .eq_tensor(&classes)
+            .sum(Kind::Double)
+            .double_value(&[]);
+    }
+    right / items.classes.size()[0] as f64
+}
+
+fn export(
+    folder: &RunFolder,
+    weights: &Parameters,
+    data: &Loaded,
+    machine: &Machine,
+) -> Result<f64> {
+    let plain = weights.replica(0)?;
+    let mut graph = GraphBuilder::new("referee");
+    let x = graph.input("x", &data.train.items.shape, graph::Element::F32)?;
+    let features = lenet5::onnx(&mut graph, &x, &plain, "")?;
+    let class = linear_onnx(&mut graph, &features, &plain, "class")?;
+    graph.output(&class, "class_logits")?;
+    graph.output(&features, "features")?;
+    let file = graph.to_bytes();
+    let chosen: Vec<u32> = data.split.validation.iter().copied().take(64).collect();
+    let items = Labelled::new(&data.train, &chosen, machine.device).items;
+    let (features, class) = no_grad(|| forward(weights.views(), &items.unsqueeze(0)));
+    let rows = items.view([-1, 1, lenet5::SIDE, lenet5::SIDE]);
+    let wanted = [("class_logits", &class), ("features", &features)];
+    let difference = export::check(
+        &machine.runtime,
+        &file,
+        &[Input {
+            name: "x",
+            rows: &rows,
+        }],
+        &wanted,
+    )?;
+    write_whole(&folder.join("referee.onnx"), &file)?;
+    Ok(difference)
+}

@@ -1,0 +1,68 @@
+//! A network in training: weights, optimiser and running average.
+
+use tch::{Device, Tensor};
+
+use crate::optimizer::{Optimizer, OptimizerSettings};
+use crate::parameters::{Average, Parameters, Spec};
+
+/// One network in training; its name is the first part of its tensors' names in checkpoints.
+pub struct Trained {
+    pub name: &'static str,
+    pub parameters: Parameters,
+    pub optimizer: Optimizer,
+    pub average: Option<Average>,
+}
+
+/// What all networks of a run have in common.
+pub struct Start<'a> {
+    /// One key per replica.
+    pub keys: &'a [u64],
+    pub optimizer: OptimizerSettings,
+    pub device: Device,
+}
+
+impl Trained {
+    pub fn new(name: &'static str, specs: Vec<Spec>, start: &Start<'_>) -> Self {
+        let parameters = Parameters::new(name, specs, start.keys, start.device);
+        let optimizer = Optimizer::new(start.optimizer, &parameters);
+        Self {
+            name,
+            parameters,
+            optimizer,
+            average: None,
+        }
+    }
+
+    /// Keeps an average of the weights; a decay of 0 keeps none.
+    pub fn averaged(mut self, decay: f64) -> Self {
+        self.average = (decay > 0.0).then(|| Average::new(&self.parameters, decay));
+        self
+    }
+
+    pub fn weights(&self) -> &[Tensor] {
+        self.parameters.views()
+    }
+
+    /// One step down the loss, which is a sum over replicas.
+    pub fn descend(&mut self, loss: &Tensor) {
+        let gradient = self.parameters.gradient(loss);
+        self.apply(&gradient);
+    }
+
+    /// One step down a gradient in the layout of the flat weights.
+    pub fn apply(&mut self, gradient: &Tensor) {
+        self.optimizer.descend(&mut self.parameters, gradient);
+        if let Some(average) = &mut self.average {
+            average.update(&self.parameters);
+        }
+    }
+
+    /// The weights to use after training: the average where there is one.
+    pub fn finished(&self) -> Parameters {
+        let flat = self
+            .average
+            .as_ref()
+            .map_or(self.parameters.flat(), Average::flat);
+        Parameters::from_flat(self.parameters.specs().to_vec(), flat.copy())
+    }
+}
