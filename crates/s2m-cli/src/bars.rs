@@ -1,5 +1,6 @@
 //! Progress bars on standard error, for work that takes over a second.
 
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -51,6 +52,14 @@ impl Progress for Bars {
     fn at(&self, done: u64) {
         if let Some(bar) = self.current().as_ref() {
             bar.set_position(done);
+        }
+    }
+
+    fn note(&self, text: &str) {
+        if !self.quiet {
+            self.end();
+            // Nobody is left to tell when standard error is closed.
+            let _ = writeln!(std::io::stderr(), "{text}");
         }
     }
 

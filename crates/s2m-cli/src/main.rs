@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::Answer;
-use commands::{classes, demo, explain, info, mine, sample};
+use commands::{classes, demo, explain, info, mine, reproduce, sample, train};
 use streams::Streams;
 
 /// Multi-label samples from a generator and single positive labels
@@ -30,7 +30,8 @@ const EXAMPLES: &str = "Examples:
   s2m demo
   s2m sample gaussians-exact \"A + B\" -n 1000 --out out
   s2m classes gaussians-exact
-  s2m explain gaussians-exact \"A - B\" --proposal 3";
+  s2m explain gaussians-exact \"A - B\" --proposal 3
+  s2m reproduce gaussians";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -40,6 +41,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     Info(info::InfoArgs),
     Demo(demo::DemoArgs),
+    Train(train::TrainArgs),
+    Reproduce(reproduce::ReproduceArgs),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  s2m completions bash > ~/.local/share/bash-completion/completions/s2m"
@@ -64,6 +67,8 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(args, &mut streams),
         Command::Info(args) => info::run(args, &mut streams),
         Command::Demo(args) => demo::run(args, &mut streams),
+        Command::Train(args) => train::run(args, &mut streams),
+        Command::Reproduce(args) => reproduce::run(args, &mut streams),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "s2m", streams.out);
             Ok(Answer::Yes)

@@ -1,11 +1,12 @@
 //! Options that several commands share.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use s2m::session::Machine;
 use s2m::settings::{CalibrationChoice, DensityChoice, Overrides};
+use s2m::trainer::Trainer;
 use s2m_model::networks::{Device, RunSettings};
 
 /// How networks run.
@@ -43,7 +44,7 @@ pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
 const MAX_CORES: usize = 1024;
 const MAX_BATCH: usize = 1 << 16;
 
-fn cores(text: &str) -> Result<NonZeroUsize, String> {
+pub(crate) fn cores(text: &str) -> Result<NonZeroUsize, String> {
     count(text).and_then(|value| at_most(value, MAX_CORES))
 }
 
@@ -65,15 +66,52 @@ enum DeviceName {
     Cuda,
 }
 
+impl DeviceName {
+    fn device(self) -> Device {
+        match self {
+            Self::Cpu => Device::Cpu,
+            Self::Cuda => Device::Cuda,
+        }
+    }
+}
+
+/// What networks are trained with.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct TrainOptions {
+    /// Where networks are trained
+    #[arg(long, value_enum, default_value_t = DeviceName::Cpu)]
+    device: DeviceName,
+
+    /// Folder of libtorch: `torch` of an installed PyTorch, or the folder around it [default: looked for]
+    #[arg(long, value_name = "DIR")]
+    libtorch: Option<PathBuf>,
+
+    /// ONNX Runtime library to use
+    #[arg(long, value_name = "FILE")]
+    onnxruntime: Option<PathBuf>,
+}
+
+impl TrainOptions {
+    pub(crate) fn trainer(&self) -> Trainer<'_> {
+        Trainer {
+            device: self.device.device(),
+            libtorch: self.libtorch.as_deref(),
+            onnxruntime: self.onnxruntime(),
+        }
+    }
+
+    pub(crate) fn onnxruntime(&self) -> Option<&Path> {
+        self.onnxruntime.as_deref()
+    }
+}
+
 impl MachineOptions {
     pub(crate) fn machine(&self) -> Machine<'_> {
         let default = RunSettings::default();
         Machine {
             run: RunSettings {
-                device: match self.device {
-                    DeviceName::Cpu => Device::Cpu,
-                    DeviceName::Cuda => Device::Cuda,
-                },
+                device: self.device.device(),
                 threads: self.threads.unwrap_or(default.threads),
                 batch: self.batch,
                 fast: self.fast,

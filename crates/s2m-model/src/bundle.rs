@@ -16,7 +16,9 @@ use s2m_core::query::Query;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::manifest::{CalibrationEntry, ClassForm, FORMAT, ItemEntry, Manifest, TemperatureValue};
+use crate::manifest::{
+    CalibrationEntry, ClassForm, FORMAT, GeneratorEntry, ItemEntry, Manifest, TemperatureValue,
+};
 use crate::onnx::{
     self, Adapter, AdapterError, Axes, ModelProto, Port, PortElement, describe, external_paths,
     fold_doubling,
@@ -29,7 +31,7 @@ pub const MANIFEST: &str = "model.toml";
 const MAX_MANIFEST: u64 = 1 << 20;
 
 /// Largest ONNX file that is read: protocol buffers end at 2 GiB.
-const MAX_NETWORK: u64 = 1 << 31;
+pub(crate) const MAX_NETWORK: u64 = 1 << 31;
 
 /// Most numbers in one item or latent; beyond it a shape is a mistake or an attack.
 const MAX_NUMBERS: usize = 1 << 24;
@@ -64,6 +66,9 @@ pub enum BundleError {
     /// The manifest is not what it should be.
     #[error("{MANIFEST}: {0}")]
     Manifest(String),
+    /// A generator's entry outside a bundle is not what it should be.
+    #[error("`{0}`: {1}")]
+    Generator(String, String),
     /// The format is from another time.
     #[error("{MANIFEST}: format {found} is not known; this program reads format {FORMAT}")]
     Format {
@@ -143,7 +148,7 @@ pub enum BundleError {
     },
 }
 
-fn list(names: &[String]) -> String {
+pub(crate) fn list(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
         _ => names
@@ -231,7 +236,7 @@ impl Bundle {
         let (generator, classifier) = (&manifest.generator, &manifest.classifier);
         let generator = network(source, &generator.file, &generator.sha256)?;
         let classifier = network(source, &classifier.file, &classifier.sha256)?;
-        let generator_axes = check_generator(&manifest, &generator)?;
+        let generator_axes = check_generator(&manifest.generator, &generator)?;
         let classifier_axes = check_classifier(&manifest, &labels, &classifier)?;
         let adapter = Adapter::new(
             manifest.generator.output.format(),
@@ -294,6 +299,15 @@ impl Bundle {
         &self.generator
     }
 
+    /// Everything that running the generator takes.
+    pub fn generator_part(&self) -> GeneratorPart<'_> {
+        GeneratorPart {
+            entry: &self.manifest.generator,
+            network: &self.generator,
+            axes: self.generator_axes,
+        }
+    }
+
     /// The classifier.
     pub fn classifier(&self) -> &Network {
         &self.classifier
@@ -318,6 +332,64 @@ impl Bundle {
             .class
             .as_ref()
             .map(|class| class.prior.len())
+    }
+}
+
+/// A generator as it is run, out of a bundle or alone.
+#[derive(Debug, Clone, Copy)]
+pub struct GeneratorPart<'a> {
+    /// What goes in and out.
+    pub entry: &'a GeneratorEntry,
+    /// The network.
+    pub network: &'a Network,
+    /// How its output tensor is shaped.
+    pub axes: Axes,
+}
+
+/// A generator without a classifier: a file in the form of a bundle's `[generator]`, and its network.
+#[derive(Debug, Clone)]
+pub struct Generator {
+    entry: GeneratorEntry,
+    network: Network,
+    axes: Axes,
+}
+
+impl Generator {
+    /// Reads and checks the entry in a file, and the network beside it.
+    pub fn open(file: &Path) -> Result<Self, BundleError> {
+        let bytes = read(file, MAX_MANIFEST)?;
+        let about = |fault: BundleError| match fault {
+            BundleError::Manifest(text) => BundleError::Generator(file.display().to_string(), text),
+            other => other,
+        };
+        let text = text(&bytes).map_err(about)?;
+        let entry: GeneratorEntry =
+            toml::from_str(text).map_err(|e| about(BundleError::Manifest(one_line(&e, text))))?;
+        check_generator_entry(&entry).map_err(about)?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let network = network(&Source::Folder(folder), &entry.file, &entry.sha256)?;
+        let axes = check_generator(&entry, &network)?;
+        Ok(Self {
+            entry,
+            network: network.folded(),
+            axes,
+        })
+    }
+
+    /// Everything that running it takes.
+    pub fn part(&self) -> GeneratorPart<'_> {
+        GeneratorPart {
+            entry: &self.entry,
+            network: &self.network,
+            axes: self.axes,
+        }
+    }
+}
+
+impl GeneratorPart<'_> {
+    /// SHA-256 of the network, with its external data.
+    pub fn digest(&self) -> &str {
+        &self.network.digest
     }
 }
 
@@ -427,7 +499,7 @@ fn inside(folder: &Path, file: &str, what: &'static str) -> Result<PathBuf, Bund
 }
 
 /// Reads a whole file, up to a limit.
-fn read(path: &Path, limit: u64) -> Result<Vec<u8>, BundleError> {
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, BundleError> {
     let fail = |source| BundleError::Read {
         path: path.to_owned(),
         source,
@@ -453,9 +525,12 @@ struct Version {
     format: u32,
 }
 
+fn text(bytes: &[u8]) -> Result<&str, BundleError> {
+    std::str::from_utf8(bytes).map_err(|e| BundleError::Manifest(format!("not UTF-8 text: {e}")))
+}
+
 fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|e| BundleError::Manifest(format!("not UTF-8 text: {e}")))?;
+    let text = text(bytes)?;
     // The format number first: a bundle from another time should say so, not "unknown key".
     if let Ok(Version { format: found }) = toml::from_str(text)
         && found != FORMAT
@@ -489,6 +564,26 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
         check_calibration("paper", paper, labels)?;
     }
     let generator = &manifest.generator;
+    check_generator_entry(generator)?;
+    check_shape("classifier.input.shape", &manifest.classifier.input.shape)?;
+    check_item("classifier.input", &manifest.classifier.input)?;
+    if let Some(class) = &generator.class {
+        if class.prior.len() != labels.len() {
+            let (found, wanted) = (class.prior.len(), labels.len());
+            return fault(format!(
+                "generator.class.prior has {found} entries for {wanted} labels"
+            ));
+        }
+        if manifest.classifier.outputs.fake_class.is_none() {
+            return fault("a conditional generator needs classifier.outputs.fake_class".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a generator that cannot be run.
+fn check_generator_entry(generator: &GeneratorEntry) -> Result<(), BundleError> {
+    let fault = |text: String| Err(BundleError::Manifest(text));
     if generator.latents.is_empty() {
         return fault("generator.latents is empty: a generator needs noise".to_owned());
     }
@@ -506,42 +601,31 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
     if let Some(at) = (1..inputs.len()).find(|&at| inputs[at - 1] == inputs[at]) {
         return fault(format!("generator input `{}` is named twice", inputs[at]));
     }
-    let shapes = generator
-        .latents
-        .iter()
-        .map(|latent| ("generator.latents", &latent.shape));
-    let items = [
-        ("generator.output.shape", &generator.output.shape),
-        ("classifier.input.shape", &manifest.classifier.input.shape),
-    ];
-    for (what, shape) in shapes.chain(items) {
-        let numbers = shape
-            .iter()
-            .try_fold(1usize, |all, &side| all.checked_mul(side));
-        if !numbers.is_some_and(|n| (1..=MAX_NUMBERS).contains(&n)) {
-            return fault(format!("{what}: shape {shape:?} is not usable"));
-        }
+    for latent in &generator.latents {
+        check_shape("generator.latents", &latent.shape)?;
     }
+    check_shape("generator.output.shape", &generator.output.shape)?;
     check_item("generator.output", &generator.output)?;
-    check_item("classifier.input", &manifest.classifier.input)?;
     if let (true, None) = (generator.output.is_picture(), generator.output.bits) {
         return fault("generator.output needs `bits` for pictures, as in bits = 8".to_owned());
     }
-    if let Some(class) = &generator.class {
-        if class.prior.len() != labels.len() {
-            let (found, wanted) = (class.prior.len(), labels.len());
-            return fault(format!(
-                "generator.class.prior has {found} entries for {wanted} labels"
-            ));
-        }
-        if class.prior.iter().any(|p| !(p.is_finite() && *p > 0.0)) {
-            return fault("generator.class.prior must hold positive numbers".to_owned());
-        }
-        if manifest.classifier.outputs.fake_class.is_none() {
-            return fault("a conditional generator needs classifier.outputs.fake_class".to_owned());
-        }
+    let priors = generator.class.iter().flat_map(|class| &class.prior);
+    if priors.into_iter().any(|p| !(p.is_finite() && *p > 0.0)) {
+        return fault("generator.class.prior must hold positive numbers".to_owned());
     }
     Ok(())
+}
+
+fn check_shape(what: &str, shape: &[usize]) -> Result<(), BundleError> {
+    let numbers = shape
+        .iter()
+        .try_fold(1usize, |all, &side| all.checked_mul(side));
+    if numbers.is_some_and(|n| (1..=MAX_NUMBERS).contains(&n)) {
+        return Ok(());
+    }
+    Err(BundleError::Manifest(format!(
+        "{what}: shape {shape:?} is not usable"
+    )))
 }
 
 /// Refuses a calibration that no query could use.
@@ -730,9 +814,8 @@ fn check_port(
     })
 }
 
-fn check_generator(manifest: &Manifest, network: &Network) -> Result<Axes, BundleError> {
+fn check_generator(entry: &GeneratorEntry, network: &Network) -> Result<Axes, BundleError> {
     let ports = describe(&network.model);
-    let entry = &manifest.generator;
     for latent in &entry.latents {
         let port = find(network, &ports.inputs, "input", &latent.input)?;
         check_port(network, "input", port, PortElement::F32, &[&latent.shape])?;

@@ -1,13 +1,13 @@
 //! The model bundle: a generator and its classifiers as ONNX files, run by ONNX Runtime.
 //!
 //! [`bundle`] reads and checks what is on disk, [`runtime`] finds ONNX Runtime, [`networks`] turns
-//! proposal numbers into classifier outputs and pictures, and [`bank`] keeps those outputs so that
-//! every query can be answered from them.
+//! proposal numbers into classifier outputs and pictures, [`bank`] keeps those outputs so that every
+//! query can be answered from them, and [`judge`] runs a classifier of its own over given items.
 
 pub mod bank;
 pub mod bundle;
 pub mod journal;
-
+pub mod judge;
 pub mod logits;
 pub mod manifest;
 pub mod networks;

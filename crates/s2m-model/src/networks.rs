@@ -17,7 +17,7 @@ use ort::value::{DynValue, TensorRef};
 use s2m_core::proposals::Proposals;
 use thiserror::Error;
 
-use crate::bundle::{Bundle, Network};
+use crate::bundle::{Bundle, GeneratorPart, Network};
 use crate::logits::{Logits, RowShape};
 use crate::manifest::{ClassForm, GeneratorEntry, LatentEntry, Prior};
 use crate::onnx::{Join, adapter_model, describe, join, levels_model};
@@ -184,9 +184,9 @@ struct Worker {
 
 /// One session; its first input is the item that the stage before it made.
 #[derive(Debug)]
-struct Stage {
+pub(crate) struct Stage {
     file: String,
-    session: Session,
+    pub(crate) session: Session,
     input: String,
     output: String,
 }
@@ -289,7 +289,7 @@ impl Pipeline {
 }
 
 /// Proposals per network call, by the size of an item: a power of two.
-fn default_batch(device: Device, item: usize) -> usize {
+pub(crate) fn default_batch(device: Device, item: usize) -> usize {
     let numbers = match device {
         Device::Cpu => CPU_NUMBERS,
         Device::Cuda => CUDA_NUMBERS,
@@ -300,7 +300,7 @@ fn default_batch(device: Device, item: usize) -> usize {
 }
 
 /// What a thread came to; its panic goes on here.
-fn finished<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+pub(crate) fn finished<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -410,7 +410,7 @@ impl Stage {
 }
 
 /// First line of what ONNX Runtime says.
-fn reason(error: &ort::Error) -> String {
+pub(crate) fn reason(error: &ort::Error) -> String {
     error
         .to_string()
         .lines()
@@ -420,7 +420,7 @@ fn reason(error: &ort::Error) -> String {
 }
 
 /// A network that becomes a stage.
-struct Part<'a> {
+pub(crate) struct Part<'a> {
     file: String,
     bytes: std::borrow::Cow<'a, [u8]>,
     path: Option<&'a std::path::Path>,
@@ -439,7 +439,11 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn made(file: &str, bytes: Vec<u8>, input: &str, output: &str) -> Self {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn made(file: &str, bytes: Vec<u8>, input: &str, output: &str) -> Self {
         let (input, output) = (input.to_owned(), output.to_owned());
         Self {
             file: file.to_owned(),
@@ -450,7 +454,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn open(
+    pub(crate) fn open(
         &self,
         runtime: &Runtime,
         settings: &RunSettings,
@@ -782,7 +786,7 @@ impl Scorer {
 }
 
 /// Room for the results, one part per batch, so that workers fill it side by side.
-fn batches(values: &mut [f32], size: usize) -> Vec<Mutex<&mut [f32]>> {
+pub(crate) fn batches(values: &mut [f32], size: usize) -> Vec<Mutex<&mut [f32]>> {
     values.chunks_mut(size).map(Mutex::new).collect()
 }
 
@@ -835,20 +839,28 @@ impl Renderer {
         runtime: &Runtime,
         settings: &RunSettings,
     ) -> Result<Self, NetworkError> {
-        let entry = &bundle.manifest().generator;
-        let generator = Part::network(bundle.generator(), "", &entry.output.name);
-        let levels = levels_model(
-            &entry.output.format(),
-            bundle.generator_axes(),
-            "item",
-            "levels",
-        );
+        Self::of(bundle.generator_part(), runtime, settings)
+    }
+
+    /// Opens a generator that may stand alone.
+    pub fn of(
+        generator: GeneratorPart<'_>,
+        runtime: &Runtime,
+        settings: &RunSettings,
+    ) -> Result<Self, NetworkError> {
+        let GeneratorPart {
+            entry,
+            network,
+            axes,
+        } = generator;
+        let generator = Part::network(network, "", &entry.output.name);
+        let levels = levels_model(&entry.output.format(), axes, "item", "levels");
         let levels = levels.map_err(|e| NetworkError::Load {
             file: "adapter".into(),
             reason: e.to_string(),
         })?;
         let parts = [generator, Part::made("adapter", levels, "item", "levels")];
-        let batch = usable_batch(fixed_batch(bundle.generator()));
+        let batch = usable_batch(fixed_batch(network));
         let pipeline = Pipeline::new(runtime, settings, &parts, entry, batch)?;
         let size = entry.output.shape.iter().product();
         Ok(Self {

@@ -77,7 +77,7 @@ impl Runtime {
             .map_or("unknown".to_owned(), |(_, version)| version.to_owned())
     }
 
-    pub(crate) fn environment(&self) -> &ort::environment::Environment {
+    pub fn environment(&self) -> &ort::environment::Environment {
         &self.environment
     }
 }
@@ -156,9 +156,14 @@ fn version_numbers(path: &Path) -> Vec<u64> {
         .collect()
 }
 
-/// Folders in which a Python package keeps the library: active environment first, then the user's,
-/// then the system's.
+/// Folders in which the Python package keeps the library.
 fn python_folders() -> impl Iterator<Item = PathBuf> {
+    python_packages().map(|packages| packages.join("onnxruntime/capi"))
+}
+
+/// Folders of installed Python packages: active environment first, then the user's, then the
+/// system's.
+pub fn python_packages() -> impl Iterator<Item = PathBuf> {
     let environment = env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let user = env::var_os("HOME").map(|home| PathBuf::from(home).join(".local"));
     let roots = environment
@@ -179,10 +184,9 @@ fn python_folders() -> impl Iterator<Item = PathBuf> {
             })
             .collect();
         pythons.sort_by_key(|path| std::cmp::Reverse(version_numbers(path)));
-        pythons.into_iter().flat_map(|python| {
-            ["site-packages", "dist-packages"]
-                .map(|kind| python.join(kind).join("onnxruntime/capi"))
-        })
+        pythons
+            .into_iter()
+            .flat_map(|python| ["site-packages", "dist-packages"].map(|kind| python.join(kind)))
     })
 }
 

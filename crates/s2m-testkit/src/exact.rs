@@ -10,7 +10,7 @@
 //! bridge:  N(across; 0, σ²) · (Φ((along + L/2)/σ) − Φ((along − L/2)/σ)) / L,   L = 1/2
 //! ```
 
-use s2m::grids::{MODE_SD, Mode, modes};
+use s2m_data::gaussians::{MODE_SD, Mode, modes};
 use s2m_model::bundle::{self, Bundle};
 use s2m_model::manifest::{
     CalibrationEntry, ClassEntry, ClassForm, ClassifierEntry, FORMAT, GeneratorEntry, ItemEntry,

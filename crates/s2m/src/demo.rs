@@ -1,8 +1,9 @@
-//! `s2m demo`: the main job on a bundle whose truth is known, beside the paper's figures.
+//! `s2m demo`: the main job on bundles whose truth is known, beside the paper's figures.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_core::samplers::Goal;
 use s2m_model::networks::{Renderer, Requested};
@@ -10,53 +11,29 @@ use serde::Serialize;
 
 use crate::draw::draw;
 use crate::error::Error;
-use crate::grids::{Fit, fit, modes};
+use crate::experiments::gaussians;
 use crate::models;
 use crate::output::write_whole;
-use crate::picture::{Panel, scatter};
+use crate::picture::{Canvas, Panel, scatter};
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
 use crate::session::{Machine, Session};
 use crate::settings::{DEFAULT_TV, SampleSettings};
 
-/// Steps of the paper's chains on this data.
-const PAPER_STEPS: usize = 400;
-
-/// The queries shown, each with the paper's row for it.
-const QUERIES: [(&str, Option<PaperRow>); 6] = [
-    ("A", Some(PAPER_SINGLE)),
-    ("B", Some(PAPER_SINGLE)),
-    ("A + B", Some(PAPER_BOTH)),
-    ("A - B", Some(PAPER_DIFFERENCE)),
-    ("B - A", Some(PAPER_DIFFERENCE)),
-    ("A | B", None),
+/// Models shown, each with its picture.
+const MODELS: &[(&str, &str)] = &[
+    ("gaussians-exact", "demo.png"),
+    // The trained one comes with its files: ("gaussians", "demo-trained.png"),
 ];
 
-/// Means of the paper's table for the 2×16 Gaussians (appendix E.1).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct PaperRow {
-    /// GAN alone: accuracy in %, high quality in %, standard deviation.
-    pub generator: [f64; 3],
-    /// GAN with S2M sampling.
-    pub sampled: [f64; 3],
-}
-
-const PAPER_SINGLE: PaperRow = PaperRow {
-    generator: [69.83, 84.39, 0.106],
-    sampled: [100.0, 98.94, 0.052],
-};
-const PAPER_DIFFERENCE: PaperRow = PaperRow {
-    generator: [30.17, 88.87, 0.090],
-    sampled: [99.52, 98.67, 0.051],
-};
-const PAPER_BOTH: PaperRow = PaperRow {
-    generator: [39.66, 80.98, 0.118],
-    sampled: [100.0, 99.73, 0.050],
-};
+/// A query beside those of the paper's table, which has no figures for it.
+const BESIDE_THE_PAPER: &str = "A | B";
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
+    /// The model.
+    pub model: &'static str,
     /// The query.
     pub query: String,
     /// Generator alone, `mh` or `reject`.
@@ -75,19 +52,19 @@ pub struct Row {
     pub paper: Option<[f64; 3]>,
 }
 
-/// The table and the picture.
+/// The table and the pictures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Demo {
-    /// Model used.
-    pub model: &'static str,
+    /// Models used.
+    pub models: Vec<&'static str>,
     /// Samples per line.
     pub samples: usize,
     /// The lines.
     pub rows: Vec<Row>,
     /// What perfect samples would show: accuracy and high quality in %, standard deviation.
     pub ceiling: [f64; 3],
-    /// The picture.
-    pub picture: PathBuf,
+    /// One picture per model.
+    pub pictures: Vec<PathBuf>,
 }
 
 /// One request.
@@ -99,30 +76,54 @@ pub struct Request<'a> {
     pub seed: u64,
     /// What to draw with.
     pub machine: Machine<'a>,
-    /// Folder for the picture.
+    /// Folder for the pictures.
     pub out: &'a Path,
 }
 
 /// Runs the demonstration.
 pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Error> {
-    let model = "gaussians-exact";
+    std::fs::create_dir_all(request.out).map_err(Error::write(request.out))?;
+    let (mut rows, mut pictures) = (Vec::new(), Vec::new());
+    for &(model, file) in MODELS {
+        let (lines, canvas) = show(model, request, progress)?;
+        let picture = request.out.join(file);
+        write_whole(&picture, &canvas.to_png()?)?;
+        rows.extend(lines);
+        pictures.push(picture);
+    }
+    let demo = Demo {
+        models: MODELS.iter().map(|(model, _)| *model).collect(),
+        samples: request.samples.get(),
+        rows,
+        ceiling: gaussians::ceiling(),
+        pictures,
+    };
+    let json = serde_json::to_string_pretty(&demo).expect("a table has only plain fields");
+    write_whole(&request.out.join("demo.json"), json.as_bytes())?;
+    Ok(demo)
+}
+
+/// The lines and the picture of one model.
+fn show(
+    model: &'static str,
+    request: &Request<'_>,
+    progress: &dyn Progress,
+) -> Result<(Vec<Row>, Canvas), Error> {
     let bundle = models::open(Path::new(model))?;
     let settings = SampleSettings {
         seed: Some(request.seed),
         ..SampleSettings::default()
     };
     let session = Session::open(&bundle, &request.machine, &settings, None)?;
-    std::fs::create_dir_all(request.out).map_err(Error::write(request.out))?;
     let renderer = Renderer::open(&bundle, &session.runtime, &session.run)?;
     let mut pool = session.shared_pool(None)?;
     let render = |numbers: &[u64]| -> Result<Vec<[f32; 2]>, Error> {
-        let proposals = s2m_core::proposals::Proposals::new(session.seed);
         let items = renderer.render(Requested {
-            proposals,
+            proposals: Proposals::new(session.seed),
             numbers,
             classes: &[],
         })?;
-        Ok(items.chunks_exact(2).map(|p| [p[0], p[1]]).collect())
+        Ok(gaussians::points(&items))
     };
     let n = request.samples.get();
     let alone = render(&(0..n as u64).collect::<Vec<_>>())?;
@@ -132,27 +133,36 @@ pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Erro
         [150, 60, 50],
         "bridges between modes".to_owned(),
     )];
-    let steps = NonZeroUsize::new(PAPER_STEPS).expect("400 is not zero");
     let choices = [
-        SamplerChoice::Mh { steps },
+        SamplerChoice::Mh {
+            steps: gaussians::PAPER_STEPS,
+        },
         SamplerChoice::Reject { tv: DEFAULT_TV },
     ];
     let goal = Goal {
         samples: request.samples,
         max_calls: usize::MAX,
     };
+    let published = gaussians::PAPER.map(|(text, paper)| (text, Some(paper)));
     let mut rows = Vec::new();
-    for (text, paper) in QUERIES {
+    for (text, paper) in published.into_iter().chain([(BESIDE_THE_PAPER, None)]) {
         let query = Query::parse(text, bundle.labels())?;
-        let measured = fit(&alone, &query);
-        rows.push(row(
-            text,
-            "generator",
-            measured,
-            1.0,
-            None,
-            paper.map(|p| p.generator),
-        ));
+        let line = |sampler, points: &[[f32; 2]], calls, tv_bound, paper: Option<[[f64; 2]; 3]>| {
+            let fit = gaussians::fit_points(points, &query);
+            Row {
+                model,
+                query: text.to_owned(),
+                sampler,
+                accuracy: 100.0 * fit.accuracy,
+                high_quality: 100.0 * fit.high_quality,
+                spread: fit.spread,
+                calls_per_sample: calls,
+                tv_bound,
+                paper: paper.map(|figures| figures.map(|[mean, _]| mean)),
+            }
+        };
+        let paper_alone = paper.map(|p| p.generator);
+        rows.push(line("generator", &alone, 1.0, None, paper_alone));
         for choice in choices {
             let mut target = session.plan_shared(&query, &mut pool, progress)?;
             let drawn = draw(&mut pool, &mut target, choice, goal, progress)?;
@@ -166,76 +176,26 @@ pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Erro
                 .map(|&p| target.sequence.number(p))
                 .collect();
             let points = render(&numbers)?;
-            let measured = fit(&points, &query);
-            rows.push(row(
-                text,
-                choice.name(),
-                measured,
-                calls,
-                kept.error.tv_bound,
-                paper.map(|p| p.sampled),
-            ));
+            let paper = paper.map(|p| p.sampled);
+            let row = line(choice.name(), &points, calls, kept.error.tv_bound, paper);
             if choice.name() == "reject" {
-                let caption = format!(
-                    "{:.1} % right, {calls:.1} calls per sample",
-                    100.0 * measured.accuracy
-                );
+                let caption = format!("{:.1} % right, {calls:.1} calls per sample", row.accuracy);
                 panels.push(panel(text, points, [31, 95, 170], caption));
             }
+            rows.push(row);
         }
     }
     let heading = "One generator, six queries: s2m on the 2x16 Gaussians";
-    let picture = request.out.join("demo.png");
-    write_whole(&picture, &scatter(&panels, 4, heading).to_png()?)?;
-    // Within four standard deviations in two dimensions: 1 − exp(−4²/2).
-    let ceiling = [
-        100.0,
-        100.0 * (1.0 - (-8.0_f64).exp()),
-        crate::grids::MODE_SD,
-    ];
-    let demo = Demo {
-        model,
-        samples: n,
-        rows,
-        ceiling,
-        picture,
-    };
-    let json = serde_json::to_string_pretty(&demo).expect("a table has only plain fields");
-    write_whole(&request.out.join("demo.json"), json.as_bytes())?;
-    Ok(demo)
+    Ok((rows, scatter(&panels, 4, heading)))
 }
 
 fn panel(title: &str, points: Vec<[f32; 2]>, colour: [u8; 3], caption: String) -> Panel {
-    let marks = modes()
-        .iter()
-        .map(|m| [m.centre[0] as f32, m.centre[1] as f32])
-        .collect();
     Panel {
         title: title.to_owned(),
         caption,
         points,
-        marks,
+        marks: gaussians::centres(),
         colour,
         ..Panel::default()
-    }
-}
-
-fn row(
-    query: &str,
-    sampler: &'static str,
-    fit: Fit,
-    calls_per_sample: f64,
-    tv_bound: Option<f64>,
-    paper: Option<[f64; 3]>,
-) -> Row {
-    Row {
-        query: query.to_owned(),
-        sampler,
-        accuracy: 100.0 * fit.accuracy,
-        high_quality: 100.0 * fit.high_quality,
-        spread: fit.spread,
-        calls_per_sample,
-        tv_bound,
-        paper,
     }
 }

@@ -232,6 +232,16 @@ pub fn levels<'a>(pool: &Pool<'_>, target: &'a Target, number: u64) -> Result<Le
     target.weighting.item_levels(evidence).map_err(fault)
 }
 
+/// Mean posterior of the query over some proposals: the purity that is predicted for them.
+pub fn mean_posterior(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Result<f64, Error> {
+    let query = target.weighting.query();
+    let mut sum = 0.0;
+    for &number in numbers {
+        sum += levels(pool, target, number)?.log_posterior(query).exp();
+    }
+    Ok(sum / numbers.len() as f64)
+}
+
 /// The class of a proposal, for a conditional generator.
 pub fn class(pool: &Pool<'_>, number: u64) -> Option<u32> {
     match pool.rule() {

@@ -5,14 +5,18 @@ use std::path::{Path, PathBuf};
 
 use s2m_core::query::QueryError;
 use s2m_core::weight::{LogitError, WeightingError};
+use s2m_data::recipe::RecipeError;
 use s2m_model::bank::BankError;
 use s2m_model::bundle::BundleError;
 use s2m_model::journal::JournalError;
+use s2m_model::judge::JudgeError;
 use s2m_model::networks::NetworkError;
 use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
+use crate::experiments::ExperimentError;
 use crate::picture::PictureError;
+use crate::trainer::TrainerError;
 
 /// Why a request could not run.
 #[derive(Debug, Error)]
@@ -59,6 +63,18 @@ pub enum Error {
     /// A picture cannot be made.
     #[error(transparent)]
     Picture(#[from] PictureError),
+    /// A classifier of its own is not usable.
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+    /// Data cannot be had.
+    #[error(transparent)]
+    Data(#[from] RecipeError),
+    /// Nothing can be trained.
+    #[error(transparent)]
+    Trainer(#[from] TrainerError),
+    /// An experiment has no results.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
     /// A setting is out of its range or makes no sense here.
     #[error("{0}")]
     Setting(String),

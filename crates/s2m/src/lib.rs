@@ -3,14 +3,15 @@
 //! [`sample::sample`] draws multi-label samples, [`mine::mine`] scores proposals once for many
 //! queries, [`classes::classes`] tells what a generator reaches, [`explain::explain`] why one
 //! proposal was kept or not, and [`demo::demo`] shows it all on a bundle whose truth is known.
+//! [`trainer`] starts `s2m-train`, and [`experiments::reproduce`] makes the paper's tables with it.
 
 pub mod classes;
 pub mod cover;
 pub mod demo;
 pub mod draw;
 mod error;
+pub mod experiments;
 pub mod explain;
-pub mod grids;
 pub mod mine;
 pub mod models;
 pub mod output;
@@ -24,6 +25,7 @@ pub mod sample;
 pub mod samplers;
 pub mod session;
 pub mod settings;
+pub mod trainer;
 pub mod weigh;
 mod write;
 

@@ -31,8 +31,15 @@ macro_rules! embedded {
     };
 }
 
-/// All bundles inside the program.
-const EMBEDDED: [Embedded; 1] = [embedded!("gaussians-exact")];
+/// All bundles inside the program; a line each, for a folder in `models/`.
+const EMBEDDED: &[Embedded] = &[
+    embedded!("gaussians-exact"),
+    // embedded!("gaussians"),
+    // embedded!("mnist-3-5"),
+    // embedded!("mnist-even"),
+    // embedded!("fmnist-even"),
+    // embedded!("mnist-even-conditional"),
+];
 
 /// Names of the bundles that ship with the program.
 pub fn embedded_names() -> impl Iterator<Item = &'static str> {

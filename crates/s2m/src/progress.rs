@@ -8,6 +8,8 @@ pub trait Progress: Sync {
     fn at(&self, _done: u64) {}
     /// It is over.
     fn end(&self) {}
+    /// Something to know while waiting, between pieces of work.
+    fn note(&self, _text: &str) {}
 }
 
 /// Says nothing.

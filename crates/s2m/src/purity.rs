@@ -1,9 +1,9 @@
 //! A floor on the posterior of the query, chosen so that the predicted purity is what was asked for.
 //!
-//! Items with `P(Q|x)` below the floor get no weight, and the purity that is predicted is the mean
-//! posterior of what is left, in proportion to the weights. The floor is the lowest one that
-//! reaches the wish on a pilot.
+//! The floor is the lowest one that reaches the wish on a pilot; see [`s2m_core::calibration::purity`]
+//! for what it means.
 
+use s2m_core::calibration::purity::{Item, log_floor_for};
 use s2m_core::samplers::{FIRST_PILOT, PILOT_BUDGET};
 
 use crate::draw::{Target, levels, weigh_first};
@@ -35,52 +35,27 @@ pub(crate) fn with_purity(
         }
         pilot *= 2;
     };
-    let largest = log_weights
-        .iter()
-        .copied()
-        .fold(f64::NEG_INFINITY, f64::max);
     let mut items = Vec::new();
-    for (position, log_weight) in log_weights
+    for (position, &log_weight) in log_weights
         .iter()
         .enumerate()
         .filter(|(_, w)| w.is_finite())
     {
         let levels = levels(pool, &target, target.sequence.number(position))?;
-        let posterior = levels.log_posterior(target.weighting.query());
-        items.push((posterior, (log_weight - largest).exp()));
+        let log_posterior = levels.log_posterior(target.weighting.query());
+        items.push(Item {
+            log_weight,
+            log_posterior,
+        });
     }
     // A purity that no item reaches becomes a floor that no item passes: the sampler then says that
     // the query is out of reach.
-    let log_floor = log_floor_for(&mut items, purity).unwrap_or(purity.ln());
+    let log_floor = log_floor_for(&items, purity).unwrap_or(purity.ln());
     let weighting = target.weighting.with_log_floor(log_floor);
     Ok(Target {
         weighting,
         ..target
     })
-}
-
-/// The lowest log floor for which the weighted mean posterior of what is left reaches `purity`.
-///
-/// `items` are pairs of log posterior and weight. The floor is one of these very numbers, so that
-/// the item it came from passes it.
-fn log_floor_for(items: &mut [(f64, f64)], purity: f64) -> Option<f64> {
-    items.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let (mut weight, mut mass, mut lowest) = (0.0, 0.0, None);
-    for (at, (log_posterior, w)) in items.iter().enumerate() {
-        weight += w;
-        mass += w * log_posterior.exp();
-        let last_of_equals = items.get(at + 1).is_none_or(|next| next.0 < *log_posterior);
-        if last_of_equals && mass >= purity * weight {
-            lowest = Some(*log_posterior);
-        }
-    }
-    // Everything fits: no floor is needed at all.
-    let everything = mass >= purity * weight && weight > 0.0;
-    if everything {
-        Some(f64::NEG_INFINITY)
-    } else {
-        lowest
-    }
 }
 
 #[cfg(test)]
@@ -89,8 +64,12 @@ mod tests {
 
     #[test]
     fn the_floor_is_the_lowest_that_reaches_the_purity() {
-        let items = [(0.9_f64, 1.0), (0.5, 1.0), (0.7, 2.0), (0.1, 4.0)].map(|(p, w)| (p.ln(), w));
-        let floor = |purity| log_floor_for(&mut items.clone(), purity);
+        let item = |(posterior, weight): (f64, f64)| Item {
+            log_weight: weight.ln(),
+            log_posterior: posterior.ln(),
+        };
+        let items = [(0.9, 1.0), (0.5, 1.0), (0.7, 2.0), (0.1, 4.0)].map(item);
+        let floor = |purity| log_floor_for(&items, purity);
         // Weighted means from the top: 0.9, 0.7667, 0.7, 0.4.
         assert_eq!(floor(0.85), Some(0.9_f64.ln()));
         assert_eq!(floor(0.75), Some(0.7_f64.ln()));

@@ -246,6 +246,20 @@ impl<'a> Session<'a> {
         pool.with_journal(journal, &recovered)
     }
 
+    /// What a sampler is asked for, within the calls that the settings allow.
+    pub(crate) fn goal(&self, samples: NonZeroUsize) -> Goal {
+        // Chains of a length that was asked for are paid for, and a few that find nothing.
+        let per_sample = match self.settings.sampler {
+            SamplerChoice::Mh { steps } => steps.get().saturating_mul(2).max(CALLS_PER_SAMPLE),
+            _ => CALLS_PER_SAMPLE,
+        };
+        let default = samples.get().saturating_mul(per_sample).max(PILOT_BUDGET);
+        Goal {
+            samples,
+            max_calls: self.settings.max_calls.unwrap_or(default),
+        }
+    }
+
     /// A report on a query before anything was drawn.
     fn report(&self, target: &Target) -> Result<Report, Error> {
         let query = target.weighting.query();
@@ -344,16 +358,7 @@ impl Job<'_, '_> {
             samples,
         } = self;
         let settings = session.settings;
-        // Chains of a length that was asked for are paid for, and a few that find nothing.
-        let per_sample = match settings.sampler {
-            SamplerChoice::Mh { steps } => steps.get().saturating_mul(2).max(CALLS_PER_SAMPLE),
-            _ => CALLS_PER_SAMPLE,
-        };
-        let default = samples.get().saturating_mul(per_sample).max(PILOT_BUDGET);
-        let goal = Goal {
-            samples,
-            max_calls: settings.max_calls.unwrap_or(default),
-        };
+        let goal = session.goal(samples);
         let drawn = draw(pool, &mut target, settings.sampler, goal, progress)?;
         let kept = match drawn.outcome {
             Ok(kept) => kept,

@@ -5,7 +5,6 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use s2m::draw::{Target, draw};
-use s2m::grids::{MODE_SD, Mode, modes, nearest};
 use s2m::pool::Pool;
 use s2m::progress::Silent;
 use s2m::samplers::SamplerChoice;
@@ -14,6 +13,8 @@ use s2m::settings::{DensityChoice, SampleSettings};
 use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_core::samplers::Goal;
+use s2m_data::gaussians::{MODE_SD, Mode, modes};
+use s2m_metrics::modes::nearest;
 use s2m_model::bundle::Bundle;
 use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer};
 use s2m_model::runtime::Runtime;
@@ -220,6 +221,10 @@ fn every_sampler_occupies_the_modes_of_every_query_evenly() {
     }
 }
 
+fn centres(modes: &[Mode]) -> Vec<[f64; 2]> {
+    modes.iter().map(|mode| mode.centre).collect()
+}
+
 /// How many kept proposals lie nearest to each mode.
 fn occupancy(bundle: &Bundle, pool: &Pool<'_>, target: &Target, kept: &[usize]) -> Vec<usize> {
     let all = modes();
@@ -228,7 +233,7 @@ fn occupancy(bundle: &Bundle, pool: &Pool<'_>, target: &Target, kept: &[usize]) 
     let classes: Vec<u32> = numbers.iter().filter_map(class).collect();
     let mut counts = vec![0; all.len()];
     for point in render(bundle, pool.proposals().seed(), &numbers, &classes) {
-        counts[nearest(&all, point).0] += 1;
+        counts[nearest(&centres(&all), &point).0] += 1;
     }
     counts
 }
@@ -260,7 +265,7 @@ fn the_papers_formula_is_off_for_partial_queries_of_one_of_labels() {
     let points = render(&bundle, 0, &numbers, &[]);
     let shared = points
         .iter()
-        .filter(|&&p| all[nearest(&all, p).0].labels.len() == 2)
+        .filter(|p| all[nearest(&centres(&all), &p[..]).0].labels.len() == 2)
         .count();
     // Seven modes with weight 1 and nine with weight 1/2: a share of 4.5/11.5, not of 9/16.
     let (share, expected) = (shared as f64 / 4000.0, 4.5 / 11.5);

@@ -17,7 +17,7 @@ use crate::table::table;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  s2m demo --out demo")]
 pub(crate) struct DemoArgs {
-    /// Folder for the picture and the table
+    /// Folder for the pictures and the table
     #[arg(long, value_name = "DIR", default_value = "demo")]
     out: PathBuf,
 
@@ -73,32 +73,39 @@ fn show(demo: &Demo, streams: &mut Streams<'_>) -> Result<()> {
         "calls per sample",
         "TV bound",
     ];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    rows.extend(demo.rows.iter().map(row));
     let [accuracy, quality, spread] = demo.ceiling;
-    rows.push(
-        [
-            "perfect",
-            "",
-            &format!("{accuracy:.2}"),
-            "",
-            &format!("{quality:.2}"),
-            "",
-            &format!("{spread:.3}"),
-            "",
-            "",
-            "",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-    );
-    write!(streams.out, "{}", table(&rows))?;
+    let perfect = [
+        "perfect",
+        "",
+        &format!("{accuracy:.2}"),
+        "",
+        &format!("{quality:.2}"),
+        "",
+        &format!("{spread:.3}"),
+        "",
+        "",
+        "",
+    ];
+    for model in &demo.models {
+        let lines = demo.rows.iter().filter(|line| line.model == *model);
+        let rows: Vec<Vec<String>> = std::iter::once(heading.map(str::to_owned).to_vec())
+            .chain(lines.map(row))
+            .chain([perfect.map(str::to_owned).to_vec()])
+            .collect();
+        if demo.models.len() > 1 {
+            writeln!(streams.out, "{model}")?;
+        }
+        write!(streams.out, "{}", table(&rows))?;
+    }
     writeln!(
         streams.err,
         "{} samples per line from `{}`; the paper's figures are means for trained networks (its table of the 2x16 Gaussians)",
-        demo.samples, demo.model
+        demo.samples,
+        demo.models.join("`, `")
     )?;
-    writeln!(streams.err, "picture: {}", demo.picture.display())?;
+    for picture in &demo.pictures {
+        writeln!(streams.err, "picture: {}", picture.display())?;
+    }
     Ok(())
 }
 

@@ -5,7 +5,9 @@ pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod info;
 pub(crate) mod mine;
+pub(crate) mod reproduce;
 pub(crate) mod sample;
+pub(crate) mod train;
 
 use anyhow::Result;
 use serde::Serialize;

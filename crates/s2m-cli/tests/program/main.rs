@@ -4,6 +4,7 @@
 mod errors;
 mod interruption;
 mod output;
+mod training;
 
 use std::path::Path;
 use std::process::{Command, Output};

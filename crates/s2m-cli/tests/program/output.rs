@@ -431,6 +431,8 @@ fn info_and_help_and_completions_answer() {
         "explain",
         "info",
         "demo",
+        "train",
+        "reproduce",
         "completions",
     ] {
         let ran = run(root.path(), &[command, "--help"]);

@@ -108,7 +108,8 @@ impl Axis {
         }
     }
 
-    fn span(self) -> f64 {
+    /// Its length.
+    pub(super) fn span(self) -> f64 {
         self.high - self.low
     }
 

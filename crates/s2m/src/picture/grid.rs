@@ -158,11 +158,11 @@ pub fn image_grid(items: &[Picture], columns: Option<usize>) -> Result<Canvas, P
     let Some(first) = shown.first() else {
         return Ok(Canvas::new(CELL, CELL, BACKGROUND));
     };
-    check_all(shown, (first.width, first.height))?;
+    check_all(shown.iter(), (first.width, first.height))?;
     let columns = columns
         .unwrap_or_else(|| square_columns(shown.len()))
         .clamp(1, shown.len());
-    let factor = CELL.div_ceil(first.width.max(first.height)).max(1);
+    let factor = enlargement(first);
     let pitch = [first.width, first.height].map(|side| (side * factor).saturating_add(GAP));
     let extent = |pitch: u32, count: usize| pitch.saturating_mul(count as u32).saturating_add(GAP);
     let rows = shown.len().div_ceil(columns);
@@ -176,8 +176,18 @@ pub fn image_grid(items: &[Picture], columns: Option<usize>) -> Result<Canvas, P
     Ok(canvas)
 }
 
-fn check_all(shown: &[Picture], wanted: (u32, u32)) -> Result<(), PictureError> {
-    for (index, picture) in shown.iter().enumerate() {
+/// By which whole factor pictures of this size are enlarged.
+pub(super) fn enlargement(picture: &Picture) -> u32 {
+    let longer = picture.width.max(picture.height).max(1);
+    CELL.div_ceil(longer).max(1)
+}
+
+/// Fails unless every picture is whole and has the wanted size.
+pub(super) fn check_all<'a>(
+    shown: impl Iterator<Item = &'a Picture>,
+    wanted: (u32, u32),
+) -> Result<(), PictureError> {
+    for (index, picture) in shown.enumerate() {
         picture.check()?;
         let got = (picture.width, picture.height);
         if got != wanted {
@@ -193,7 +203,7 @@ fn square_columns(count: usize) -> usize {
 }
 
 /// Draws a picture with each pixel as a square of `factor` pixels.
-fn place(canvas: &mut Canvas, picture: &Picture, corner: [i32; 2], factor: u32) {
+pub(super) fn place(canvas: &mut Canvas, picture: &Picture, corner: [i32; 2], factor: u32) {
     for y in 0..picture.height {
         for x in 0..picture.width {
             let at = [

@@ -7,12 +7,14 @@ mod axis;
 mod canvas;
 mod font;
 mod grid;
+mod rows;
 mod scatter;
 
 use thiserror::Error;
 
 pub use canvas::{Canvas, Colour};
 pub use grid::{Picture, image_grid};
+pub use rows::{Mark, Marked, Row, Section, named_rows};
 pub use scatter::{Drawing, Panel, scatter};
 
 /// Why a picture could not be drawn or written.
@@ -91,6 +93,6 @@ mod tests {
     #[test]
     fn public_types_cross_threads() {
         fn crosses<T: Send + Sync>() {}
-        crosses::<(Canvas, Picture, Panel, Drawing, PictureError)>();
+        crosses::<(Canvas, Picture, Panel, Drawing, Section, PictureError)>();
     }
 }

@@ -55,6 +55,8 @@ pub struct Panel {
     pub points: Vec<[f32; 2]>,
     /// Places to compare with, such as true modes: grey rings, or lines behind bars.
     pub marks: Vec<[f32; 2]>,
+    /// A density to hold bars against, as places and heights from left to right; drawn as a line.
+    pub curve: Vec<[f32; 2]>,
     pub colour: Colour,
     pub drawing: Drawing,
 }
@@ -98,7 +100,11 @@ impl Scales {
         let bars = || panels.iter().filter(|p| p.drawing == Drawing::Bars);
         let bins = bin_count(bars().map(|p| p.points.len()).max().unwrap_or(0));
         let highest = bars()
-            .flat_map(|panel| shares(panel, x, bins))
+            .flat_map(|panel| {
+                shares(panel, x, bins)
+                    .into_iter()
+                    .chain(curve_shares(panel, x, bins))
+            })
             .fold(0.0, f64::max);
         Self {
             points: Axis::equal(range(Drawing::Points, 0), range(Drawing::Points, 1)),
@@ -128,7 +134,12 @@ fn shared_range(panels: &[Panel], drawing: Drawing, coordinate: usize) -> Option
         .filter(|panel| panel.drawing == drawing)
         .flat_map(|panel| {
             let bulk = Range::of_bulk(values(&panel.points).into_iter());
-            [bulk, Range::of_all(values(&panel.marks).into_iter())]
+            let curve = match drawing {
+                Drawing::Points => &[][..],
+                Drawing::Bars => &panel.curve,
+            };
+            let all = |places| Range::of_all(values(places).into_iter());
+            [bulk, all(&panel.marks), all(curve)]
         })
         .flatten()
         .reduce(Range::union)
@@ -160,6 +171,15 @@ fn shares(panel: &Panel, x: Axis, bins: usize) -> Vec<f64> {
     }
     let total = finite.count().max(1) as f64;
     counts.iter().map(|&count| count as f64 / total).collect()
+}
+
+/// The share that a bar at each place of the curve would have, were it the density there.
+fn curve_shares(panel: &Panel, x: Axis, bins: usize) -> impl Iterator<Item = f64> {
+    let width = x.span() / bins as f64;
+    panel
+        .curve
+        .iter()
+        .map(move |place| width * f64::from(place[1]))
 }
 
 /// Where things go, in pixels.
@@ -313,6 +333,7 @@ fn draw_panel(canvas: &mut Canvas, plot: &Plot, panel: &Panel, bins: usize) {
         Drawing::Bars => {
             draw_uprights(canvas, plot, &panel.marks);
             draw_bars(canvas, plot, panel, bins);
+            draw_curve(canvas, plot, panel, bins);
         }
     }
     let [width, height] = plot.size;
@@ -444,6 +465,26 @@ fn draw_bars(canvas: &mut Canvas, plot: &Plot, panel: &Panel, bins: usize) {
         let height = plot.size[1].saturating_sub(top.max(0).cast_unsigned());
         if share > 0.0 {
             canvas.fill(plot.on_sheet(edge(bin), top), [width, height], panel.colour);
+        }
+    }
+}
+
+/// The curve as a line about three pixels wide, in the unit of the bars.
+fn draw_curve(canvas: &mut Canvas, plot: &Plot, panel: &Panel, bins: usize) {
+    let heights = curve_shares(panel, plot.axes[0], bins).map(|share| 100.0 * share);
+    let places: Vec<[i32; 2]> = panel
+        .curve
+        .iter()
+        .zip(heights)
+        .map(|(place, height)| {
+            let across = plot.column(plot.axes[0].place(f64::from(place[0])));
+            [across, plot.row(plot.axes[1].place(height))]
+        })
+        .collect();
+    for pair in places.windows(2) {
+        for [dx, dy] in [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]] {
+            let [from, to] = [pair[0], pair[1]].map(|[x, y]| plot.on_sheet(x + dx, y + dy));
+            canvas.line(from, to, INK);
         }
     }
 }
@@ -654,6 +695,33 @@ mod tests {
             .collect();
         let (first, last) = (heights[0] as f64, heights[heights.len() - 1] as f64);
         assert!((first / last - 3.0).abs() < 0.05, "{first} and {last}");
+    }
+
+    /// Even points and their own density: the line runs along the tops of the bars.
+    #[test]
+    fn a_curve_is_in_the_unit_of_the_bars() {
+        let even = Panel {
+            drawing: Drawing::Bars,
+            curve: (0..=20).map(|i| [i as f32 / 10.0, 0.5]).collect(),
+            ..panel((0..3000).map(|i| [i as f32 / 1500.0, 0.0]).collect())
+        };
+        let scales = Scales::of(std::slice::from_ref(&even));
+        let bars = shares(&even, scales.bars[0], scales.bins);
+        let middle = bars[bars.len() / 2];
+        for share in curve_shares(&even, scales.bars[0], scales.bins) {
+            assert!((share / middle - 1.0).abs() < 0.05, "{share} {middle}");
+        }
+        let without = Panel {
+            curve: Vec::new(),
+            ..even.clone()
+        };
+        let ink = |panel: &Panel| {
+            let canvas = scatter(std::slice::from_ref(panel), 1, "");
+            count(&canvas, |colour| colour == INK)
+        };
+        // Three pixels for each column between the two ends, which the margin leaves out.
+        let drawn = ink(&even) - ink(&without);
+        assert!((1200..=3 * 460).contains(&drawn), "{drawn}");
     }
 
     #[test]

@@ -1,0 +1,339 @@
+//! The 2×16 Gaussians: a trained generator alone beside S2M, query by query.
+//!
+//! Reference: appendix E.1 of "Mining Multi-Label Samples from Single Positive Labels", 2022.
+
+use std::num::NonZeroUsize;
+
+use s2m_core::labels::Labels;
+use s2m_core::query::Query;
+use s2m_data::gaussians::{MODE_SD, Mode, modes};
+use s2m_metrics::modes::fit;
+use serde::{Deserialize, Serialize};
+
+use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
+use super::line::Line;
+use super::results::{Published, Table, published};
+use super::stages::{Run, Stage};
+use super::{Bench, Findings, stage};
+use crate::error::Error;
+use crate::picture::{Canvas, Panel, scatter};
+use crate::samplers::SamplerChoice;
+use crate::settings::{CalibrationChoice, DEFAULT_TV};
+use crate::trainer::Kind;
+
+/// Steps of the paper's chains on this data.
+pub(crate) const PAPER_STEPS: NonZeroUsize = NonZeroUsize::new(400).expect("400 is not zero");
+
+/// Name of the data in the run files.
+const DATA: &str = "gaussians";
+
+const STAGES: [Stage; 2] = [
+    Stage {
+        name: "gan",
+        kind: Kind::Gan,
+        template: include_str!("../../../../experiments/gaussians/gan.toml"),
+    },
+    Stage {
+        name: "classifier",
+        kind: Kind::Classifier,
+        template: include_str!("../../../../experiments/gaussians/classifier.toml"),
+    },
+];
+
+/// One row of the paper's table: accuracy in %, high quality in %, standard deviation; each as mean
+/// and standard deviation over trials.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct PaperRow {
+    /// GAN alone.
+    pub(crate) generator: [Published; 3],
+    /// GAN with S2M sampling.
+    pub(crate) sampled: [Published; 3],
+}
+
+/// The paper's table for the 2×16 Gaussians, query by query.
+pub(crate) const PAPER: [(&str, PaperRow); 5] = [
+    ("A", SINGLE),
+    ("B", SINGLE),
+    ("A + B", BOTH),
+    ("A - B", DIFFERENCE),
+    ("B - A", DIFFERENCE),
+];
+
+const SINGLE: PaperRow = PaperRow {
+    generator: [[69.83, 0.35], [84.39, 0.60], [0.106, 0.002]],
+    sampled: [[100.00, 0.00], [98.94, 0.40], [0.052, 0.002]],
+};
+const DIFFERENCE: PaperRow = PaperRow {
+    generator: [[30.17, 0.35], [88.87, 0.50], [0.090, 0.002]],
+    sampled: [[99.52, 0.36], [98.67, 0.51], [0.051, 0.002]],
+};
+const BOTH: PaperRow = PaperRow {
+    generator: [[39.66, 0.46], [80.98, 0.82], [0.118, 0.003]],
+    sampled: [[100.00, 0.00], [99.73, 0.14], [0.050, 0.001]],
+};
+
+/// What perfect samples would show: accuracy and high quality in %, standard deviation.
+///
+/// Within four standard deviations in two dimensions lies `1 − exp(−4²/2)`.
+pub(crate) fn ceiling() -> [f64; 3] {
+    let within = s2m_metrics::modes::HIGH_QUALITY.powi(2) / 2.0;
+    [100.0, 100.0 * (1.0 - (-within).exp()), MODE_SD]
+}
+
+/// How points sit on the modes of a query.
+pub(crate) fn fit_points(points: &[[f32; 2]], query: &Query) -> s2m_metrics::modes::Fit {
+    let modes = modes();
+    let centres: Vec<[f64; 2]> = modes.iter().map(|mode| mode.centre).collect();
+    fit(points, &centres, MODE_SD, |mode| {
+        query.holds(modes[mode].labels)
+    })
+}
+
+/// The centres of the modes, for a picture.
+pub(crate) fn centres() -> Vec<[f32; 2]> {
+    let centre = |mode: &Mode| mode.centre.map(|side| side as f32);
+    modes().iter().map(centre).collect()
+}
+
+/// Numbers to points of two.
+pub(crate) fn points(items: &[f32]) -> Vec<[f32; 2]> {
+    items.chunks_exact(2).map(|p| [p[0], p[1]]).collect()
+}
+
+/// What is measured of one draw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Figures {
+    accuracy: f64,
+    high_quality: f64,
+    spread: f64,
+    sampled: Sampled,
+}
+
+/// A line's model: the generator alone, or a sampler over it.
+#[derive(Debug, Clone, Copy)]
+enum Method {
+    Alone,
+    Sampled(SamplerChoice),
+}
+
+const METHODS: [(&str, Method); 3] = [
+    ("GAN alone", Method::Alone),
+    (
+        "GAN + S2M, mh, K = 400",
+        Method::Sampled(SamplerChoice::Mh { steps: PAPER_STEPS }),
+    ),
+    (
+        "GAN + S2M, reject, TV 0.01",
+        Method::Sampled(SamplerChoice::Reject { tv: DEFAULT_TV }),
+    ),
+];
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
+    let seeds = bench.seeds(&STAGES[0])?;
+    let runs = bench.finish(&STAGES)?;
+    let evaluator = bench.evaluator(PAPER_STEPS);
+    let columns = [
+        "query, method",
+        "accuracy %",
+        "(paper)",
+        "high quality %",
+        "(paper)",
+        "std. dev.",
+        "(paper)",
+        "calls per sample",
+        "TV bound",
+        "seeds",
+    ];
+    let mut table = Table::new("2x16 Gaussians", &columns);
+    let mut missing = Vec::new();
+    for (query, paper) in PAPER {
+        for (name, method) in METHODS {
+            let name = format!("{query}: {name}");
+            let line = Line::measure(&name, &seeds, |seed| {
+                measure(&evaluator, &runs, query, method, seed)
+            })?;
+            missing.extend(line.missing());
+            table.rows.push(row(&line, method, &paper));
+        }
+    }
+    let [accuracy, quality, spread] = ceiling();
+    let perfect = [
+        "perfect samples",
+        &format!("{accuracy:.2}"),
+        "-",
+        &format!("{quality:.2}"),
+        "-",
+    ];
+    let perfect = perfect.map(str::to_owned).into_iter();
+    let rest = [&format!("{spread:.3}"), "-", "-", "-", "-"].map(ToString::to_string);
+    table.rows.push(perfect.chain(rest).collect());
+    let picture = picture(&evaluator, &runs, &seeds)?;
+    Ok(Findings {
+        title: "2x16 Gaussians (appendix E.1)",
+        preface: vec![
+            "Accuracy: share of points whose nearest mode satisfies the query. Of those points: high quality, the share within four standard deviations of that mode, and the standard deviation about the mean of each mode's points.".to_owned(),
+        ],
+        seeds,
+        runs,
+        tables: vec![table],
+        missing,
+        pictures: picture.into_iter().map(|canvas| ("gaussians.png", canvas)).collect(),
+    })
+}
+
+/// The model behind a line, where it is trained.
+fn drawn<'q>(
+    runs: &[Run],
+    query: &'q str,
+    method: Method,
+    seed: u64,
+) -> Result<Option<Drawn<'q>>, Error> {
+    match method {
+        Method::Alone => {
+            let file =
+                stage(runs, "gan").and_then(|run| run.generator(DATA, seed, "generator.toml"));
+            file.map(|file| Drawn::alone(&file)).transpose()
+        }
+        Method::Sampled(sampler) => {
+            let folder = stage(runs, "classifier").and_then(|run| run.bundle(DATA, seed));
+            let way = Way {
+                query,
+                sampler,
+                calibration: CalibrationChoice::Bundle,
+            };
+            folder.map(|folder| Drawn::query(folder, way)).transpose()
+        }
+    }
+}
+
+fn measure(
+    evaluator: &Evaluator<'_>,
+    runs: &[Run],
+    query: &str,
+    method: Method,
+    seed: u64,
+) -> Result<Option<Finding<Figures>>, Error> {
+    let Some(drawn) = drawn(runs, query, method, seed)? else {
+        return Ok(None);
+    };
+    let labels = Labels::new(["A", "B"]).expect("A and B are names");
+    let parsed = Query::parse(query, &labels)?;
+    let name = format!("{DATA}-seed-{seed}");
+    let finding = evaluator.measure(&name, &[query], &drawn, |sampled, items| {
+        let fit = fit_points(&points(items), &parsed);
+        Ok(Figures {
+            accuracy: fit.accuracy,
+            high_quality: fit.high_quality,
+            spread: fit.spread,
+            sampled,
+        })
+    });
+    finding.map(Some)
+}
+
+fn row(line: &Line<Figures>, method: Method, paper: &PaperRow) -> Vec<String> {
+    let paper = match method {
+        Method::Alone => paper.generator,
+        Method::Sampled(_) => paper.sampled,
+    };
+    vec![
+        line.name.clone(),
+        line.cell(2, |f| Some(100.0 * f.accuracy)),
+        published(Some(paper[0]), 2),
+        line.cell(2, |f| Some(100.0 * f.high_quality)),
+        published(Some(paper[1]), 2),
+        line.cell(3, |f| Some(f.spread)),
+        published(Some(paper[2]), 3),
+        line.cell(1, |f| Some(f.sampled.calls_per_sample)),
+        line.cell(4, |f| f.sampled.tv_bound),
+        line.seeds(),
+    ]
+}
+
+/// The generator and every query side by side, of the first seed that is there.
+fn picture(
+    evaluator: &Evaluator<'_>,
+    runs: &[Run],
+    seeds: &[u64],
+) -> Result<Option<Canvas>, Error> {
+    let (_, alone) = METHODS[0];
+    let (_, reject) = METHODS[2];
+    let queries = PAPER.map(|(query, _)| (query, reject));
+    for &seed in seeds {
+        let mut panels = Vec::new();
+        for (query, method) in [("A", alone)].into_iter().chain(queries) {
+            let Some(drawn) = drawn(runs, query, method, seed)? else {
+                continue;
+            };
+            let figures = measure(evaluator, runs, query, method, seed)?;
+            let Some(Finding::Measured(figures)) = figures else {
+                continue;
+            };
+            let sampled = &figures.sampled;
+            let items = evaluator.render(&drawn, sampled, sampled.numbers.len())?;
+            panels.push(panel(query, method, &figures, points(&items)));
+        }
+        if !panels.is_empty() {
+            let heading = format!("2x16 Gaussians, trained networks, seed {seed}");
+            return Ok(Some(scatter(&panels, 3, &heading)));
+        }
+    }
+    Ok(None)
+}
+
+fn panel(query: &str, method: Method, figures: &Figures, points: Vec<[f32; 2]>) -> Panel {
+    let (title, caption, colour) = match method {
+        Method::Alone => ("GAN alone", String::new(), [150, 60, 50]),
+        Method::Sampled(_) => {
+            let caption = format!(
+                "{:.1} % right, {:.1} calls per sample",
+                100.0 * figures.accuracy,
+                figures.sampled.calls_per_sample
+            );
+            (query, caption, [31, 95, 170])
+        }
+    };
+    Panel {
+        title: title.to_owned(),
+        caption,
+        points,
+        marks: centres(),
+        colour,
+        ..Panel::default()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) const ALL: &[Stage] = &STAGES;
+
+    /// The published table, figure by figure, where the paper prints it.
+    #[test]
+    fn names_of_methods_state_their_settings() {
+        for (name, method) in METHODS {
+            match method {
+                Method::Alone => assert_eq!(name, "GAN alone"),
+                Method::Sampled(SamplerChoice::Mh { steps }) => {
+                    assert!(name.ends_with(&format!("K = {steps}")));
+                }
+                Method::Sampled(SamplerChoice::Reject { tv }) => {
+                    assert!(name.ends_with(&format!("TV {tv}")));
+                }
+                Method::Sampled(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn points_are_judged_by_their_nearest_mode() {
+        let labels = Labels::new(["A", "B"]).unwrap();
+        let query = Query::parse("A - B", &labels).unwrap();
+        // Three points about a corner of grid A, one of them far off, and one on a shared mode.
+        let items = [-2.0, -2.0, -2.1, -2.0, -2.0, -1.7, 0.0, 0.0];
+        let found = fit_points(&points(&items), &query);
+        assert_eq!(found.accuracy, 0.75);
+        assert!((found.high_quality - 2.0 / 3.0).abs() < 1e-12);
+    }
+}

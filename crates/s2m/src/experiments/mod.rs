@@ -1,0 +1,399 @@
+//! `s2m reproduce`: a table or figure of the paper, ours beside the paper's.
+//!
+//! An experiment trains what is not trained yet, draws and measures what is not measured yet, and
+//! writes `RESULTS.md` and pictures. Its run files are the templates in the repository's folder
+//! `experiments/NAME`.
+//!
+//! - `stages`: run files and training, through [`crate::trainer`];
+//! - `evaluation`: draws and measurements, each kept;
+//! - `line`, [`results`], `report`: means over seeds, tables, `RESULTS.md`;
+//! - one file per experiment.
+
+mod evaluation;
+pub(crate) mod gaussians;
+mod illustration;
+mod line;
+mod report;
+pub mod results;
+mod stages;
+mod table1;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use s2m_core::labels::LabelsError;
+use s2m_metrics::features::FeaturesError;
+use s2m_metrics::fid::FidError;
+use s2m_metrics::total_variation::TotalVariationError;
+use s2m_model::runtime::Runtime;
+use serde::Serialize;
+use thiserror::Error as ThisError;
+
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::session::Machine;
+use crate::trainer::Train;
+
+use evaluation::Evaluator;
+use report::Findings;
+use results::Table;
+use stages::{Run, Stage, Workplace};
+
+/// Samples per line when nothing else is said, as in the paper.
+pub const DEFAULT_SAMPLES: usize = 10_000;
+
+/// Why an experiment has no results.
+#[derive(Debug, ThisError)]
+pub enum ExperimentError {
+    /// No experiment of that name.
+    #[error("unknown experiment `{0}`\nhint: the experiments are {list}", list = names())]
+    Unknown(String),
+    /// No folder of data was given.
+    #[error("this experiment needs pictures\nhint: {DATA_HINT}")]
+    NoData,
+    /// The folder of data lacks one.
+    #[error("there is no folder `{name}` in `{}`\nhint: {DATA_HINT}", .data.display())]
+    NoDataFolder {
+        /// The one that is missing.
+        name: String,
+        /// Where it was looked for.
+        data: PathBuf,
+    },
+    /// A seed that no run file has.
+    #[error("seed {seed} is not one of those in the run files: {known}")]
+    UnknownSeed {
+        /// The seed asked for.
+        seed: u64,
+        /// The seeds there are.
+        known: String,
+    },
+    /// Training ended without a result.
+    #[error("stage `{stage}` ended without a result; what the trainer said is above")]
+    StageFailed {
+        /// Which stage.
+        stage: &'static str,
+    },
+    /// A stage's folder holds something else.
+    #[error(
+        "stage `{stage}` was run in `{}` with another run file: {difference}\nhint: remove that folder, or choose another --work", .folder.display()
+    )]
+    OtherRun {
+        /// Which stage.
+        stage: &'static str,
+        /// Its folder.
+        folder: PathBuf,
+        /// The first difference.
+        difference: String,
+    },
+    /// Classes of a run file do not work.
+    #[error(transparent)]
+    Labels(#[from] LabelsError),
+    /// A distance between histogram and density cannot be computed.
+    #[error(transparent)]
+    TotalVariation(#[from] TotalVariationError),
+    /// A referee's features are not usable.
+    #[error("the referee's features on {data}: {source}")]
+    Features {
+        /// Which data set.
+        data: String,
+        /// What is wrong.
+        source: FeaturesError,
+    },
+    /// FID† cannot be computed.
+    #[error("FID† on {data}: {source}")]
+    Fid {
+        /// Which data set.
+        data: String,
+        /// What is wrong.
+        source: FidError,
+    },
+}
+
+const DATA_HINT: &str =
+    "pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip)";
+
+/// A table or figure of the paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Experiment {
+    /// The 2×16 Gaussians.
+    Gaussians,
+    /// The one-dimensional example.
+    Illustration,
+    /// Table 1: MNIST and Fashion-MNIST.
+    Table1,
+}
+
+impl Experiment {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Gaussians, Self::Illustration, Self::Table1];
+
+    /// Its name as typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gaussians => "gaussians",
+            Self::Illustration => "illustration",
+            Self::Table1 => "table1",
+        }
+    }
+
+    /// The experiment of that name.
+    pub fn parse(name: &str) -> Result<Self, ExperimentError> {
+        let found = Self::ALL.into_iter().find(|e| e.name() == name);
+        found.ok_or_else(|| ExperimentError::Unknown(name.to_owned()))
+    }
+}
+
+fn names() -> String {
+    Experiment::ALL.map(Experiment::name).join(", ")
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Which experiment.
+    pub experiment: Experiment,
+    /// Folder of the data sets, where it needs any.
+    pub data: Option<&'a Path>,
+    /// Folder for networks, banks and measurements.
+    pub work: &'a Path,
+    /// Folder for the results.
+    pub out: &'a Path,
+    /// Seeds to evaluate, out of those in the run files; none for all.
+    pub seeds: Option<&'a [u64]>,
+    /// Samples per line.
+    pub samples: NonZeroUsize,
+    /// What to draw and judge with.
+    pub machine: Machine<'a>,
+}
+
+/// What came out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reproduced {
+    /// Which experiment.
+    pub experiment: Experiment,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// What is missing and why.
+    pub missing: Vec<String>,
+    /// The file with all of it.
+    pub results: PathBuf,
+    /// The pictures.
+    pub pictures: Vec<PathBuf>,
+}
+
+/// Runs an experiment; without a trainer, what is not trained stays so and is named as missing.
+pub fn reproduce(
+    request: &Request<'_>,
+    trainer: Option<&dyn Train>,
+    progress: &dyn Progress,
+) -> Result<Reproduced, Error> {
+    let findings = match request.experiment {
+        Experiment::Gaussians => gaussians::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::Illustration => illustration::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::Table1 => table1::run(&Bench::new(request, trainer, progress)?)?,
+    };
+    report::write(request, findings)
+}
+
+/// What an experiment works with.
+pub(crate) struct Bench<'a> {
+    request: &'a Request<'a>,
+    place: Workplace<'a>,
+    runtime: Runtime,
+    progress: &'a dyn Progress,
+}
+
+impl<'a> Bench<'a> {
+    fn new(
+        request: &'a Request<'a>,
+        trainer: Option<&'a dyn Train>,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, Error> {
+        let place = Workplace {
+            work: request.work.to_owned(),
+            data: request.data,
+            trainer,
+            progress,
+        };
+        Ok(Self {
+            request,
+            place,
+            runtime: Runtime::load(request.machine.onnxruntime)?,
+            progress,
+        })
+    }
+
+    /// The seeds to evaluate: those of a stage's run file, or the ones asked for among them.
+    fn seeds(&self, stage: &Stage) -> Result<Vec<u64>, Error> {
+        let known = stages::seeds(&stages::template(stage));
+        let Some(wanted) = self.request.seeds else {
+            return Ok(known);
+        };
+        match wanted.iter().find(|seed| !known.contains(seed)) {
+            None => Ok(wanted.to_vec()),
+            Some(&seed) => {
+                let known = results::list(&known);
+                Err(ExperimentError::UnknownSeed { seed, known }.into())
+            }
+        }
+    }
+
+    /// All stages, finished as far as they are or can be.
+    fn finish(&self, stages: &[Stage]) -> Result<Vec<Run>, Error> {
+        let runs = stages.iter().map(|stage| self.place.finish(stage));
+        let runs: Vec<Option<Run>> = runs.collect::<Result<_, _>>()?;
+        Ok(runs.into_iter().flatten().collect())
+    }
+
+    /// An evaluator whose banks serve chains of so many steps.
+    fn evaluator(&self, steps: NonZeroUsize) -> Evaluator<'_> {
+        Evaluator {
+            machine: &self.request.machine,
+            runtime: self.runtime.clone(),
+            samples: self.request.samples,
+            bank: self.request.samples.saturating_mul(steps),
+            work: self.request.work.to_owned(),
+            progress: self.progress,
+        }
+    }
+}
+
+/// The finished stage of a name.
+fn stage<'r>(runs: &'r [Run], name: &str) -> Option<&'r Run> {
+    runs.iter().find(|run| run.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use s2m_data::recipe::DataRecipe;
+    use s2m_model::manifest::CalibrationEntry;
+    use toml::{Table as Toml, Value};
+
+    use super::*;
+    use crate::trainer::Kind;
+
+    /// Every key that a run file of each kind may have.
+    fn known_keys(kind: Kind) -> &'static [&'static str] {
+        match kind {
+            Kind::Gan => &[
+                "seeds",
+                "steps",
+                "batch",
+                "precision",
+                "ema",
+                "checkpoint-every",
+                "log-every",
+                "grid-every",
+                "objective",
+                "optimizer",
+                "network",
+                "data",
+            ],
+            Kind::Classifier => &[
+                "gan",
+                "only",
+                "network",
+                "epochs",
+                "batch",
+                "precision",
+                "log-every",
+                "checkpoint-every",
+                "optimizer",
+                "real",
+                "calibration",
+                "paper",
+            ],
+            Kind::Referee => &[
+                "data",
+                "seed",
+                "epochs",
+                "batch",
+                "precision",
+                "log-every",
+                "optimizer",
+            ],
+        }
+    }
+
+    fn experiments() -> [(&'static str, &'static [Stage]); 3] {
+        [
+            ("gaussians", gaussians::tests::ALL),
+            ("illustration", illustration::tests::ALL),
+            ("table1", table1::tests::ALL),
+        ]
+    }
+
+    #[test]
+    fn templates_have_known_keys_and_data_that_can_be_read() {
+        for (name, stages) in experiments() {
+            for stage in stages {
+                let at = format!("experiments/{name}/{}.toml", stage.name);
+                let file: Toml = stage
+                    .template
+                    .parse()
+                    .unwrap_or_else(|e| panic!("{at}: {e}"));
+                let known = known_keys(stage.kind);
+                for key in file.keys() {
+                    assert!(known.contains(&key.as_str()), "{at}: {key}");
+                }
+                let data = match (stage.kind, file.get("data")) {
+                    (Kind::Gan, Some(Value::Array(data))) => data.clone(),
+                    (Kind::Referee, Some(data @ Value::Table(_))) => vec![data.clone()],
+                    (Kind::Classifier, None) => Vec::new(),
+                    (_, data) => panic!("{at}: {data:?}"),
+                };
+                for data in data {
+                    let recipe: Result<DataRecipe, _> = data.try_into();
+                    recipe.unwrap_or_else(|e| panic!("{at}: {e}"));
+                }
+                if let Some(paper) = file.get("paper") {
+                    let entry: Result<CalibrationEntry, _> = paper.clone().try_into();
+                    entry.unwrap_or_else(|e| panic!("{at}: {e}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_classifier_is_of_a_generator_that_is_trained_before_it() {
+        for (name, stages) in experiments() {
+            for (at, stage) in stages.iter().enumerate() {
+                let file = stages::template(stage);
+                let Some(gan) = file.get("gan").and_then(Value::as_str) else {
+                    assert_ne!(stage.kind, Kind::Classifier);
+                    continue;
+                };
+                let before = stages[..at].iter().find(|before| before.name == gan);
+                let before = before.unwrap_or_else(|| panic!("{name}: {gan}"));
+                let only = file.get("only").and_then(Value::as_array);
+                for data in only.into_iter().flatten().filter_map(Value::as_str) {
+                    let recipe = stages::recipe(&stages::template(before), data);
+                    assert!(recipe.is_some(), "{name}: {data}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_stages_of_an_experiment_have_the_same_seeds() {
+        for (name, stages) in experiments() {
+            let gans = stages.iter().filter(|stage| stage.kind == Kind::Gan);
+            for stage in gans {
+                let seeds = stages::seeds(&stages::template(stage));
+                assert_eq!(seeds, [0, 1, 2], "{name}: {}", stage.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_experiment_is_named_with_those_there_are() {
+        assert_eq!(
+            Experiment::parse("table2").unwrap_err().to_string(),
+            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1"
+        );
+        for experiment in Experiment::ALL {
+            assert_eq!(Experiment::parse(experiment.name()).unwrap(), experiment);
+        }
+    }
+}
