@@ -35,7 +35,7 @@ check: $(TORCH)      ## format and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
-bench: build         ## speed and memory, against PyTorch and a bare ONNX Runtime loop
+bench: train         ## speed and memory, against PyTorch and a bare ONNX Runtime loop
 	$(CARGO) build --release -p s2m-bench
 	benches/run $(TARGET)/release
 

@@ -15,6 +15,9 @@ fn main() {
     let built =
         env::var_os("LIBTORCH").is_some_and(|libtorch| build(Path::new(&libtorch), &library));
     if !built {
+        println!(
+            "cargo:warning=no CUDA headers beside libtorch: training on CUDA will run operation by operation"
+        );
         fs::write(&library, []).expect("cargo's output folder can be written");
     }
 }

@@ -74,6 +74,11 @@ pub enum RecipeError {
         /// The labels there are.
         labels: Labels,
     },
+    /// A name that no folder can have.
+    #[error(
+        "data cannot be called `{0}`: a name is of letters, digits, `-`, `_` and `.`, and starts with a letter or a digit"
+    )]
+    Name(String),
     /// A label is never seen in training.
     #[error(
         "no training item shows label `{0}`, so nothing can be learnt about it\nhint: use more items, a larger weight for the label, or another seed"
@@ -185,6 +190,7 @@ pub struct Loaded {
 impl DataRecipe {
     /// Reads or draws the data, splits it and shows single positive labels.
     pub fn load(&self) -> Result<Loaded, RecipeError> {
+        self.check_name()?;
         let [train, test] = self.parts()?;
         self.check_describe(&train.labels)?;
         let split = split(train.len(), self.validation, self.seed)?;
@@ -203,6 +209,17 @@ impl DataRecipe {
             validation_positives,
             observed,
         })
+    }
+
+    /// Results are kept in folders of this name.
+    fn check_name(&self) -> Result<(), RecipeError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let starts_well = self.name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if starts_well && self.name.chars().all(plain) {
+            Ok(())
+        } else {
+            Err(RecipeError::Name(self.name.clone()))
+        }
     }
 
     /// The training and the test part.
@@ -317,6 +334,22 @@ mod tests {
         let path = |name| folder.join(format!("{part}-{name}"));
         fs::write(path("images-idx3-ubyte"), images.concat()).unwrap();
         fs::write(path("labels-idx1-ubyte"), labels.concat()).unwrap();
+    }
+
+    #[test]
+    fn a_name_cannot_lead_out_of_a_folder() {
+        for name in ["", "../x", "/x", "a b", "a\nb", ".x"] {
+            let mut recipe: DataRecipe = toml::from_str(
+                "name = \"x\"\nsource = { format = \"gaussians\", items = 100 }\nlabelling = { model = \"per-class\" }",
+            )
+            .unwrap();
+            recipe.name = name.to_owned();
+            let text = recipe.load().unwrap_err().to_string();
+            assert!(
+                text.starts_with(&format!("data cannot be called `{name}`")),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -635,16 +635,26 @@ fn check_calibration(
     labels: &Labels,
 ) -> Result<(), BundleError> {
     let fault = |text: String| Err(BundleError::Manifest(format!("{name}: {text}")));
-    for (query, margin) in &entry.margin {
-        if !(*margin > 0.0 && *margin <= 1.0) {
+    let floors = entry.floor.entries();
+    let margins = entry
+        .margin
+        .iter()
+        .map(|(query, value)| ("margin", query, *value));
+    let floors = floors.iter().map(|(query, value)| ("floor", query, *value));
+    for (what, query, value) in margins.chain(floors) {
+        let (fits, wanted) = match what {
+            "margin" => (value > 0.0 && value <= 1.0, "above 0 and at most 1"),
+            _ => ((0.0..1.0).contains(&value), "at least 0 and below 1"),
+        };
+        if !fits {
             return fault(format!(
-                "margin of \"{query}\" is {margin}; it must be above 0 and at most 1"
+                "{what} of \"{query}\" is {value}; it must be {wanted}"
             ));
         }
         if query != "default"
             && let Err(error) = Query::parse(query, labels)
         {
-            return fault(format!("margin of \"{query}\": {error}"));
+            return fault(format!("{what} of \"{query}\": {error}"));
         }
     }
     let temperatures = [&entry.temperature.class, &entry.temperature.fake_class];
@@ -658,13 +668,10 @@ fn check_calibration(
     {
         return fault(format!("temperature {bad} is not a positive number"));
     }
-    match (entry.odds_clip, entry.floor) {
-        (Some(clip), _) if clip.is_nan() || clip < 1.0 => {
+    match entry.odds_clip {
+        Some(clip) if clip.is_nan() || clip < 1.0 => {
             fault(format!("odds_clip is {clip}; it must be at least 1"))
         }
-        (_, floor) if !(0.0..1.0).contains(&floor) => fault(format!(
-            "floor is {floor}; it must be at least 0 and below 1"
-        )),
         _ => Ok(()),
     }
 }

@@ -251,7 +251,7 @@ pub struct CalibrationEntry {
     /// Exclusion margin: `default`, and further entries by query.
     pub margin: BTreeMap<String, f64>,
     /// Least posterior of the query.
-    pub floor: f64,
+    pub floor: FloorValue,
 }
 
 impl Default for CalibrationEntry {
@@ -260,7 +260,27 @@ impl Default for CalibrationEntry {
             temperature: TemperatureEntry::default(),
             odds_clip: None,
             margin: BTreeMap::from([("default".to_owned(), 1.0)]),
-            floor: 0.0,
+            floor: FloorValue::Same(0.0),
+        }
+    }
+}
+
+/// One floor, or `default` and further entries by query.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FloorValue {
+    /// The same for every query.
+    Same(f64),
+    /// By query, as the margin.
+    ByQuery(BTreeMap<String, f64>),
+}
+
+impl FloorValue {
+    /// All entries: `default` and those by query.
+    pub fn entries(&self) -> BTreeMap<String, f64> {
+        match self {
+            Self::Same(floor) => BTreeMap::from([("default".to_owned(), *floor)]),
+            Self::ByQuery(entries) => entries.clone(),
         }
     }
 }

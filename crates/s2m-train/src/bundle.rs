@@ -13,7 +13,7 @@ use crate::classifier::{ClassifierSettings, Generators};
 use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::folder::RunFolder;
-use crate::gan;
+use crate::gan::{self, GanSettings};
 use crate::networks::classifier::Classifier;
 use crate::parameters::Parameters;
 use crate::replica::{Replica, scaled};
@@ -92,7 +92,7 @@ pub fn write(
         },
         calibration: CalibrationEntry::default(),
         paper: settings.paper.clone(),
-        provenance: provenance(generators, replica, settings)?,
+        provenance: provenance(&generators.gan, own, settings)?,
     };
     let files = bundle::files(&manifest, generator, classifier)?;
     bundle::write(&folder.join(&name(own)), &files)?;
@@ -142,13 +142,14 @@ fn check(parts: &Parts<'_>, file: &[u8], data: &Loaded, machine: &Machine) -> Re
     )
 }
 
-fn provenance(
-    generators: &Generators,
-    replica: usize,
+/// Where a replica's networks come from: both run files, cut down to what it used.
+pub fn provenance(
+    gan: &GanSettings,
+    replica: &Replica,
     settings: &ClassifierSettings,
 ) -> Result<Provenance> {
-    let (recipe, _) = generators.data(replica);
-    let mut gan = generators.gan.clone();
+    let recipe = &gan.data[replica.data];
+    let mut gan = gan.clone();
     gan.data.retain(|other| other.name == recipe.name);
     for data in &mut gan.data {
         // A folder is where the files lay, not what they are.
@@ -166,7 +167,7 @@ fn provenance(
             toml::to_string(&gan)?,
             toml::to_string(&own)?
         ),
-        seed: Some(generators.replicas[replica].seed),
-        versions: format!("s2m-train {}, libtorch 2.11.0", env!("CARGO_PKG_VERSION")),
+        seed: Some(replica.seed),
+        versions: format!("s2m-train {}, libtorch 2.11", env!("CARGO_PKG_VERSION")),
     })
 }

@@ -6,7 +6,7 @@
 //! generator/average              [replicas, size]  the running average
 //! ```
 //!
-//! Metadata: `step`, `replicas`, and the steps of each optimiser. A file appears whole or not at all.
+//! Metadata: how far the training is, which replicas it holds, and the steps of each optimiser. A file appears whole or not at all.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,13 +30,13 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// What to save after `step` steps.
-    pub fn of(members: &mut [&mut Trained], step: u64, replicas: &str) -> Self {
+    /// Networks in training, and facts about the training.
+    pub fn of(members: &mut [&mut Trained], facts: &[(&str, String)]) -> Self {
         let mut tensors = HashMap::new();
-        let mut facts = HashMap::from([
-            ("step".to_owned(), step.to_string()),
-            ("replicas".to_owned(), replicas.to_owned()),
-        ]);
+        let mut facts: HashMap<String, String> = facts
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect();
         for member in members {
             let name = member.name;
             for (spec, view) in member
@@ -138,17 +138,8 @@ impl Checkpoint {
         })
     }
 
-    /// Steps taken when it was written.
-    pub fn step(&self) -> Result<u64> {
-        Ok(self.fact("step")?.parse()?)
-    }
-
-    /// The replicas it holds, one title per line.
-    pub fn replicas(&self) -> Result<&str> {
-        self.fact("replicas")
-    }
-
-    fn fact(&self, name: &str) -> Result<&str> {
+    /// What the file says about itself under a name.
+    pub fn fact(&self, name: &str) -> Result<&str> {
         let fact = self.facts.get(name).map(String::as_str);
         fact.with_context(|| format!("the checkpoint does not say `{name}`"))
     }
@@ -187,9 +178,8 @@ impl Checkpoint {
             if let Some(average) = &mut member.average {
                 average.set(self.tensor(&format!("{name}/average"), &shape)?);
             }
-            member
-                .optimizer
-                .set_step(self.fact(&format!("{name}/step"))?.parse()?);
+            let taken: u64 = self.fact(&format!("{name}/step"))?.parse()?;
+            member.optimizer.set_step(taken.min(1 << 40));
             for (kind, memory) in member.optimizer.memory() {
                 memory.copy_(self.tensor(&format!("{name}/{kind}"), &shape)?);
             }
@@ -199,7 +189,7 @@ impl Checkpoint {
 
     /// A finished network: its average where there is one.
     pub fn finished(&self, network: &str, specs: Vec<Spec>, device: Device) -> Result<Parameters> {
-        let replicas = self.replicas()?.lines().count() as i64;
+        let replicas = self.fact("replicas")?.lines().count() as i64;
         let flat = self.flat(network, &specs, replicas)?;
         let flat = match self.tensors.get(&format!("{network}/average")) {
             Some(_) => self
@@ -208,6 +198,6 @@ impl Checkpoint {
             None => flat,
         };
         let flat = flat.to_kind(Kind::Float).to_device(device);
-        Ok(Parameters::from_flat(specs, flat))
+        Ok(Parameters::from_flat(specs, &flat))
     }
 }

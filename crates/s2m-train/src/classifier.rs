@@ -11,10 +11,10 @@
 //! hold, so that `D_v` judges what is written.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use s2m_data::recipe::{DataRecipe, Loaded};
+use s2m_model::bundle::sha256;
 use s2m_model::manifest::CalibrationEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,22 +22,20 @@ use tch::{Kind, Tensor, no_grad};
 
 use crate::bundle::{self, Parts};
 use crate::calibrate::{self, CalibrationSettings};
-use crate::checkpoint::{self, Checkpoint};
+use crate::checkpoint::Checkpoint;
 use crate::device::{Machine, Precision};
 use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;
 use crate::gan::{self, GanSettings};
-use crate::losses::Losses;
 use crate::networks::classifier::{Classifier, RealFit, Trunk};
 use crate::networks::lenet5;
 use crate::noise::{self, Draws, Needs, Purpose};
-use crate::objectives::{Code, Output};
+use crate::objectives::{Code, ObjectiveSettings, Output, mean};
 use crate::optimizer::OptimizerSettings;
 use crate::parameters::gradients;
-use crate::progress::Progress;
-use crate::replica::{self, Replica, is_picture};
-use crate::steps::Steps;
+use crate::replica::{self, Replica, is_picture, titles};
 use crate::trained::{Start, Trained};
+use crate::training::{self, Plan, Work};
 
 /// A run file of `classifier`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,6 +101,14 @@ impl Default for RealSettings {
 }
 
 impl RealSettings {
+    /// Passes for heads that are fitted after the trunk.
+    fn epochs(self) -> u64 {
+        match self {
+            Self::Frozen { epochs } => epochs,
+            Self::Shared {} | Self::Smoothed {} => 0,
+        }
+    }
+
     fn fit(self) -> RealFit {
         match self {
             Self::Shared {} => RealFit::Shared,
@@ -118,6 +124,8 @@ pub struct Generators {
     pub loaded: Vec<Loaded>,
     pub replicas: Vec<Replica>,
     pub output: Output,
+    /// Of the file with all generators' weights.
+    pub sha256: String,
 }
 
 impl ClassifierSettings {
@@ -139,6 +147,7 @@ impl ClassifierSettings {
                 "`only` names `{name}`, which is not a data set of the GAN run"
             );
         }
+        gan.check()?;
         Ok(gan)
     }
 
@@ -159,11 +168,20 @@ impl Generators {
             .filter(|(_, replica)| settings.uses(replica))
             .unzip();
         ensure!(
-            !matches!(output.code, Code::Fixed(_)),
-            "the GAN run is of a kind that samples one fixed class; classifiers need `wgan-gp` or `conditional`"
+            matches!(
+                gan.objective,
+                ObjectiveSettings::WganGp(_) | ObjectiveSettings::Conditional(_)
+            ),
+            "the GAN run's objective already decides which class is made; classifiers need `wgan-gp` or `conditional`"
         );
         let specs = output.network.mlp.specs();
-        let weights = Checkpoint::read(&settings.gan.join(gan::WEIGHTS))?;
+        let file = settings.gan.join(gan::WEIGHTS);
+        let weights = Checkpoint::read(&file)?;
+        ensure!(
+            weights.fact("replicas")? == titles(&gan.replicas()),
+            "`{}` holds other data sets or seeds than the run file beside it",
+            file.display()
+        );
         output.weights = weights
             .finished(output.file, specs, machine.device)?
             .select(&rows);
@@ -172,7 +190,22 @@ impl Generators {
             loaded,
             replicas,
             output,
+            sha256: sha256(&std::fs::read(&file)?),
         })
+    }
+
+    /// Steps that pass over the training items once; one run passes over all its data sets alike.
+    fn steps_per_epoch(&self, batch: i64) -> Result<u64> {
+        let steps = |replica: &Replica| {
+            let items = self.loaded[replica.data].positives.len() as u64;
+            items.div_ceil(batch.unsigned_abs())
+        };
+        let all: Vec<u64> = self.replicas.iter().map(steps).collect();
+        ensure!(
+            all.iter().all(|&steps| steps == all[0]),
+            "the data sets have different numbers of training items, so an epoch is not one number of steps\nhint: name one of them in `only`, and train the others by run files of their own"
+        );
+        Ok(all[0])
     }
 
     /// The data of one replica.
@@ -196,7 +229,10 @@ struct Training<'a> {
     settings: &'a ClassifierSettings,
     generators: &'a Generators,
     network: &'a Classifier,
+    feed: Feed,
     picture: bool,
+    /// `frozen`: the step at which the trunk is done.
+    changes_at: u64,
     class: Trained,
     others: Trained,
 }
@@ -215,20 +251,20 @@ enum Phase {
 const LOSSES: &[&str] = &["class", "real", "fake-class"];
 
 impl Training<'_> {
-    fn needs(&self) -> Needs {
-        let batch = self.settings.batch;
-        Needs {
-            normal: batch * self.generators.output.network.latent,
-            uniform: 2 * batch,
+    fn phase(&self, step: u64) -> Phase {
+        match self.settings.real.fit() {
+            RealFit::Frozen if step < self.changes_at => Phase::Class,
+            RealFit::Frozen => Phase::Others,
+            RealFit::Shared | RealFit::Smoothed => Phase::All,
         }
     }
 
     /// Fresh generated items and their classes.
-    fn generate(&self, feed: &Feed, draws: &mut Draws) -> (Tensor, Tensor) {
+    fn generate(&self, draws: &mut Draws) -> (Tensor, Tensor) {
         let output = &self.generators.output;
         let batch = self.settings.batch;
-        let classes = feed.draw(draws, Pool::All, batch).labels;
-        let items = output.items(&draws.normal(batch, output.network.latent), Some(&classes));
+        let classes = self.feed.draw(draws, Pool::All, batch).labels;
+        let items = output.items(&draws.normal(batch, output.network.latent), &classes);
         let items = if self.picture {
             as_written(&items)
         } else {
@@ -237,11 +273,10 @@ impl Training<'_> {
         (items, classes)
     }
 
-    /// One step: losses as `[3, replicas]`.
-    fn step(&mut self, phase: Phase, feed: &Feed, draws: &mut Draws) -> Tensor {
+    /// One step of a phase: losses as `[3, replicas]`.
+    fn train(&mut self, phase: Phase, draws: &mut Draws) -> Tensor {
         let batch = self.settings.batch;
-        let real = feed.draw(draws, Pool::All, batch);
-        let (fake, classes) = self.generate(feed, draws);
+        let real = self.feed.draw(draws, Pool::All, batch);
         if phase == Phase::Class {
             let (_, logits) = self.network.class(self.class.weights(), &real.items);
             let loss = cross_entropy(&logits, &real.labels);
@@ -249,6 +284,7 @@ impl Training<'_> {
             let none = loss.zeros_like();
             return Tensor::stack(&[loss.detach(), none.shallow_clone(), none], 0);
         }
+        let (fake, classes) = self.generate(draws);
         let both = Tensor::cat(&[&real.items, &fake], 1);
         let features_and_class = || self.network.class(self.class.weights(), &both);
         let (features, logits) = match phase {
@@ -281,15 +317,37 @@ impl Training<'_> {
     }
 }
 
+impl Work for Training<'_> {
+    fn needs(&self) -> Needs {
+        let batch = self.settings.batch;
+        Needs {
+            normal: batch * self.generators.output.network.latent,
+            uniform: 2 * batch,
+        }
+    }
+
+    fn losses(&self) -> &'static [&'static str] {
+        LOSSES
+    }
+
+    fn step(&mut self, at: u64, draws: &mut Draws) -> Tensor {
+        self.train(self.phase(at), draws)
+    }
+
+    fn members(&mut self) -> Vec<&mut Trained> {
+        vec![&mut self.class, &mut self.others]
+    }
+
+    fn changes_at(&self, step: u64) -> bool {
+        step == self.changes_at
+    }
+}
+
 /// Mean cross entropy over the batch for every replica.
 pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     let classes = *logits.size().last().expect("logits have a class axis");
     let likelihood = logits.log_softmax(-1, Kind::Float) * one_hot(labels, classes);
     -mean(&likelihood.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
-}
-
-fn mean(values: &Tensor) -> Tensor {
-    values.mean_dim([1].as_slice(), false, None)
 }
 
 /// The trunk that a run file asks for, checked against the items.
@@ -326,6 +384,8 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         "`batch` must be from 1 to 1048576"
     );
     ensure!(settings.epochs > 0, "`epochs` must be above 0");
+    settings.optimizer.check()?;
+    settings.calibration.check()?;
     ensure!(
         settings.real != RealSettings::Frozen { epochs: 0 },
         "`epochs` of a frozen fit must be above 0"
@@ -334,7 +394,6 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
     if folder.finished() {
         return Ok(());
     }
-    machine.set(settings.precision)?;
     let generators = Generators::open(settings, machine)?;
     let first = &generators.loaded[generators.replicas[0].data];
     let picture = is_picture(&first.train.items);
@@ -358,17 +417,31 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         optimizer: settings.optimizer,
         device: machine.device,
     };
+    let per_epoch = generators.steps_per_epoch(settings.batch)?;
+    let plan = Plan {
+        what: "classifier",
+        steps: (settings.epochs.saturating_add(settings.real.epochs())).saturating_mul(per_epoch),
+        log_every: settings.log_every,
+        checkpoint_every: settings.checkpoint_every,
+        replicas: &generators.replicas,
+        keys: &keys,
+        origin: &generators.sha256,
+    };
+    plan.check()?;
+    machine.set(settings.precision)?;
     let mut training = Training {
         settings,
         generators: &generators,
         network: &network,
+        feed: Feed::training(&generators.loaded, &generators.replicas, machine.device)?,
         picture,
+        changes_at: settings.epochs * per_epoch,
         class: Trained::new("class", network.class_specs(), &start),
         others: Trained::new("others", network.other_specs(), &start),
     };
-    let started = Instant::now();
-    let steps = run(&mut training, &folder, &keys, machine)?;
-    let seconds = started.elapsed().as_secs_f64();
+    folder.claim(settings)?;
+    let taken = training::run(&mut training, &plan, &folder, machine)?;
+    machine.set(Precision::Float32)?;
     let mut largest = 0.0_f64;
     for replica in 0..generators.replicas.len() {
         let weights =
@@ -380,101 +453,41 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         let difference = bundle::write(&folder, &generators, replica, &parts, settings, machine)?;
         largest = largest.max(difference);
     }
-    calibrate::bundles(
-        &folder,
-        &generators.loaded,
-        &generators.replicas,
-        settings,
-        machine,
-    )?;
+    let data = (&generators.gan, generators.loaded.as_slice());
+    calibrate::bundles(&folder, data, &generators.replicas, settings, machine)?;
     folder.finish(&json!({
-        "steps": steps,
-        "seconds": seconds,
-        "steps_per_second": steps as f64 / seconds,
+        "steps": taken.steps,
+        "seconds": taken.seconds,
+        "steps_per_second": taken.steps as f64 / taken.seconds,
         "replicas": generators.replicas.len(),
         "device": machine.name(),
         "largest_export_difference": largest,
+        "generators": generators.sha256,
     }))
 }
 
-/// The steps of all phases; returns how many were taken now.
-fn run(
-    training: &mut Training<'_>,
-    folder: &RunFolder,
-    keys: &[u64],
-    machine: &Machine,
-) -> Result<u64> {
-    let settings = training.settings;
-    let generators = training.generators;
-    let replicas = &generators.replicas;
-    let most = replicas
-        .iter()
-        .map(|r| generators.loaded[r.data].positives.len())
-        .max();
-    let per_epoch = (most.unwrap_or(0) as u64).div_ceil(settings.batch as u64);
-    let changes_at = settings.epochs * per_epoch;
-    let head_epochs = match settings.real {
-        RealSettings::Frozen { epochs } => epochs,
-        RealSettings::Shared {} | RealSettings::Smoothed {} => 0,
-    };
-    let all = changes_at + head_epochs * per_epoch;
-    let phase = |step: u64| match settings.real.fit() {
-        RealFit::Frozen if step < changes_at => Phase::Class,
-        RealFit::Frozen => Phase::Others,
-        RealFit::Shared | RealFit::Smoothed => Phase::All,
-    };
-    let file = folder.join(checkpoint::FILE);
-    let mut first = 0;
-    if file.is_file() {
-        let checkpoint = Checkpoint::read(&file)?;
-        checkpoint.restore(&mut [&mut training.class, &mut training.others])?;
-        first = checkpoint.step()?;
-    }
-    let titles: Vec<String> = replicas.iter().map(Replica::title).collect();
-    let titles = titles.join("\n");
-    let feed = Feed::training(&generators.loaded, replicas, machine.device)?;
-    let mut steps = Steps::new(keys, training.needs(), machine);
-    let mut losses = Losses::new(LOSSES, settings.log_every, replicas.len(), machine.device);
-    let mut log = folder.log(first)?;
-    let progress = Progress::new("classifier", all, first);
-    for step in first..all {
-        let done = step + 1;
-        if step > first && phase(step) != phase(step - 1) {
-            steps.change();
-        }
-        losses.keep(
-            step,
-            &steps.take(step, |draws| training.step(phase(step), &feed, draws))?,
-        );
-        if done % settings.log_every == 0 || done == all {
-            let means = losses.take(replicas)?;
-            for (replica, values) in replicas.iter().zip(&means) {
-                log.write(&json!({
-                    "step": done,
-                    "replica": replica.title(),
-                    "losses": { "class": values[0], "real": values[1], "fake-class": values[2] },
-                }))?;
-            }
-            progress.at(done, LOSSES, &means[0]);
-        }
-        if done % settings.checkpoint_every == 0 || done == all {
-            let members = &mut [&mut training.class, &mut training.others];
-            Checkpoint::of(members, done, &titles).write(&file)?;
-        }
-    }
-    progress.finish();
-    Ok(all - first)
-}
-
-/// Calibrates the bundles of a finished run again, by the run file's `calibration`.
+/// Calibrates the bundles of a finished run again, by the run file's `calibration` and `paper`.
 pub fn calibrate_again(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Result<()> {
     let gan = settings.gan_settings()?;
-    let folder = RunFolder::reopen(out, settings)?;
+    let folder = RunFolder::finished_run(out)?;
+    let before: ClassifierSettings = folder.settings()?;
+    let same = ClassifierSettings {
+        gan: before.gan.clone(),
+        calibration: before.calibration.clone(),
+        paper: before.paper.clone(),
+        ..settings.clone()
+    };
+    ensure!(
+        same == before,
+        "`{}` was trained by another run file\nhint: only `calibration` and `paper` may differ",
+        out.display()
+    );
     let loaded = replica::load(&gan.data)?;
     let replicas: Vec<Replica> = gan
         .replicas()
         .into_iter()
-        .filter(|r| settings.uses(r))
+        .filter(|replica| settings.uses(replica))
         .collect();
-    calibrate::bundles(&folder, &loaded, &replicas, settings, machine)
+    calibrate::bundles(&folder, (&gan, &loaded), &replicas, settings, machine)?;
+    folder.claim(settings)
 }

@@ -52,10 +52,14 @@ impl Machine {
 
     /// Sets the precision of all that follows.
     pub fn set(&self, precision: Precision) -> Result<()> {
-        match self.graphs {
-            Some(graphs) => graphs.allow_tf32(precision == Precision::Tf32),
-            None => Ok(()),
+        if let Some(graphs) = self.graphs {
+            return graphs.allow_tf32(precision == Precision::Tf32);
         }
+        ensure!(
+            precision == Precision::Float32 || !self.device.is_cuda(),
+            "this build cannot set `precision`: libtorch came without CUDA's headers\nhint: `make train` builds with them"
+        );
+        Ok(())
     }
 
     /// The device's name in reports.

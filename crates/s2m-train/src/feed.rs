@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use s2m_data::recipe::Loaded;
-use s2m_data::view::Positive;
 use tch::{Device, Kind, Tensor};
 
 use crate::noise::Draws;
@@ -47,20 +46,6 @@ pub struct Feed {
 impl Feed {
     /// The training items of `loaded`, as the replicas will draw them.
     pub fn training(loaded: &[Loaded], replicas: &[Replica], device: Device) -> Result<Self> {
-        Self::new(loaded, |data| &data.positives, replicas, device)
-    }
-
-    /// The validation items.
-    pub fn validation(loaded: &[Loaded], replicas: &[Replica], device: Device) -> Result<Self> {
-        Self::new(loaded, |data| &data.validation_positives, replicas, device)
-    }
-
-    fn new(
-        loaded: &[Loaded],
-        positives: impl Fn(&Loaded) -> &Vec<Positive>,
-        replicas: &[Replica],
-        device: Device,
-    ) -> Result<Self> {
         let size = loaded[0].train.items.item_size() as i64;
         let label_count = loaded[0].train.labels.len();
         let (mut rows, mut labels, mut items) = (Vec::new(), Vec::new(), Vec::new());
@@ -72,7 +57,8 @@ impl Feed {
             let mut of_data = Vec::new();
             for label in 0..label_count {
                 let first = rows.len() as i64;
-                let shown = positives(data)
+                let shown = data
+                    .positives
                     .iter()
                     .filter(|p| usize::from(p.label) == label);
                 rows.extend(shown.map(|p| before + i64::from(p.item)));
@@ -123,18 +109,6 @@ impl Feed {
                 .view(shape),
             labels: self.labels.index_select(0, &rows).view([-1, batch]),
         }
-    }
-
-    /// Every row of one replica's data set, label by label: items `[rows, size]` and labels.
-    pub fn rows(&self, replica: usize) -> (Tensor, Tensor) {
-        let at = replica as i64;
-        let first = self.all.first.int64_value(&[at, 0]);
-        let count = self.all.count.double_value(&[at, 0]) as i64;
-        let table = self.table.narrow(0, first, count);
-        (
-            self.items.index_select(0, &table),
-            self.labels.narrow(0, first, count),
-        )
     }
 }
 

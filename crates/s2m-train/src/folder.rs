@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+/// The resolved run file.
+const RUN_FILE: &str = "run.toml";
 
 /// Writes a file under another name and then renames it.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -27,25 +31,24 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Takes a folder for a run; one that holds another run is refused.
+    /// Looks at a folder for a run; one that holds another run is refused. Nothing is written yet.
     pub fn open(path: &Path, settings: &impl Serialize) -> Result<Self> {
         let resolved = toml::to_string(settings).context("the run file cannot be written out")?;
-        let file = path.join("run.toml");
-        match fs::read_to_string(&file) {
-            Ok(found) if found == resolved => {}
-            Ok(_) => bail!(
+        if let Ok(found) = fs::read_to_string(path.join(RUN_FILE))
+            && found != resolved
+        {
+            bail!(
                 "`{}` holds a run with other settings\nhint: choose another --out, or remove that folder",
                 path.display()
-            ),
-            Err(_) => write_whole(&file, resolved.as_bytes())?,
+            );
         }
         Ok(Self {
             path: path.to_owned(),
         })
     }
 
-    /// Takes the folder of a finished run, whose settings change in what comes after training.
-    pub fn reopen(path: &Path, settings: &impl Serialize) -> Result<Self> {
+    /// The folder of a finished run.
+    pub fn finished_run(path: &Path) -> Result<Self> {
         let folder = Self {
             path: path.to_owned(),
         };
@@ -54,9 +57,21 @@ impl RunFolder {
             "`{}` holds no finished run\nhint: give the --out folder of one",
             path.display()
         );
-        let resolved = toml::to_string(settings).context("the run file cannot be written out")?;
-        write_whole(&folder.join("run.toml"), resolved.as_bytes())?;
         Ok(folder)
+    }
+
+    /// The resolved run file.
+    pub fn settings<T: DeserializeOwned>(&self) -> Result<T> {
+        let file = self.join(RUN_FILE);
+        let text = fs::read_to_string(&file)
+            .with_context(|| format!("run file `{}` cannot be read", file.display()))?;
+        toml::from_str(&text).with_context(|| format!("run file `{}`", file.display()))
+    }
+
+    /// Writes the resolved run file: the folder is now this run's.
+    pub fn claim(&self, settings: &impl Serialize) -> Result<()> {
+        let resolved = toml::to_string(settings).context("the run file cannot be written out")?;
+        write_whole(&self.join(RUN_FILE), resolved.as_bytes())
     }
 
     pub fn join(&self, name: &str) -> PathBuf {

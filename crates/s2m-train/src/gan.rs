@@ -1,7 +1,6 @@
 //! `gan`: trains generators by one objective, for all data sets and seeds of a run file at once.
 
 use std::path::Path;
-use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use s2m_data::recipe::{DataRecipe, Loaded};
@@ -15,19 +14,18 @@ use tch::{Device, Kind, Tensor};
 
 use s2m_model::runtime::Runtime;
 
-use crate::checkpoint::{self, Checkpoint};
+use crate::checkpoint::Checkpoint;
 use crate::device::{Machine, Precision};
 use crate::export::{self, Input};
 use crate::feed::Feed;
 use crate::folder::{RunFolder, write_whole};
-use crate::losses::Losses;
-use crate::noise::{self, Purpose};
+use crate::noise::{self, Draws, Needs, Purpose};
 use crate::objectives::{Code, NetworkSettings, Objective, ObjectiveSettings, Output, Setup};
 use crate::optimizer::OptimizerSettings;
-use crate::progress::Progress;
-use crate::replica::{self, Replica, is_picture};
+use crate::replica::{self, Replica, is_picture, titles};
 use crate::shown;
-use crate::steps::Steps;
+use crate::trained::Trained;
+use crate::training::{self, Plan, Work};
 
 /// A run file of `gan`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,7 +72,7 @@ impl GanSettings {
         replica::replicas(&self.data, &self.seeds)
     }
 
-    fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let distinct: std::collections::BTreeSet<_> = self.seeds.iter().collect();
         ensure!(
             !self.seeds.is_empty() && distinct.len() == self.seeds.len(),
@@ -89,14 +87,9 @@ impl GanSettings {
                 "`{name}` is {value}; it must be from 1 to 1048576"
             );
         }
-        for (name, value) in [
-            ("steps", self.steps),
-            ("checkpoint-every", self.checkpoint_every),
-            ("log-every", self.log_every),
-            ("grid-every", self.grid_every),
-        ] {
-            ensure!(value > 0, "`{name}` must be above 0");
-        }
+        ensure!(self.grid_every > 0, "`grid-every` must be above 0");
+        self.optimizer.check()?;
+        self.objective.check()?;
         ensure!(
             !self.network.hidden.is_empty()
                 && self
@@ -146,10 +139,6 @@ pub fn objective(
         size: items.item_size() as i64,
         picture: is_picture(items),
         labels: loaded[0].train.labels.len() as i64,
-        observed: replicas
-            .iter()
-            .map(|r| loaded[r.data].observed.clone())
-            .collect(),
         device,
     })
 }
@@ -161,86 +150,77 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
     if folder.finished() {
         return Ok(());
     }
-    machine.set(settings.precision)?;
-    let device = machine.device;
     let loaded = replica::load(&settings.data)?;
     let replicas = settings.replicas();
-    let mut objective = objective(settings, &loaded, device)?;
-    let started = Instant::now();
-    let taken = run(settings, &folder, &loaded, objective.as_mut(), machine)?;
-    let seconds = started.elapsed().as_secs_f64();
-    let difference = export_all(
-        &machine.runtime,
-        &folder,
-        &loaded,
-        &replicas,
-        &objective.outputs(),
-    )?;
+    let keys: Vec<u64> = replicas.iter().map(Replica::key).collect();
+    let plan = Plan {
+        what: "generator",
+        steps: settings.steps,
+        log_every: settings.log_every,
+        checkpoint_every: settings.checkpoint_every,
+        replicas: &replicas,
+        keys: &keys,
+        origin: "",
+    };
+    plan.check()?;
+    machine.set(settings.precision)?;
+    let mut game = Game {
+        settings,
+        objective: objective(settings, &loaded, machine.device)?,
+        feed: Feed::training(&loaded, &replicas, machine.device)?,
+        folder: &folder,
+        loaded: &loaded,
+        replicas: &replicas,
+    };
+    folder.claim(settings)?;
+    let taken = training::run(&mut game, &plan, &folder, machine)?;
+    machine.set(Precision::Float32)?;
+    let outputs = game.objective.outputs();
+    let difference = export_all(&machine.runtime, &folder, &loaded, &replicas, &outputs)?;
     folder.finish(&json!({
-        "steps": settings.steps,
-        "steps_now": taken,
-        "seconds": seconds,
-        "steps_per_second": taken as f64 / seconds,
+        "steps": taken.steps,
+        "seconds": taken.seconds,
+        "steps_per_second": taken.steps as f64 / taken.seconds,
         "replicas": replicas.len(),
         "device": machine.name(),
         "largest_export_difference": difference,
     }))
 }
 
-/// The steps; returns how many were taken now.
-fn run(
-    settings: &GanSettings,
-    folder: &RunFolder,
-    loaded: &[Loaded],
-    objective: &mut dyn Objective,
-    machine: &Machine,
-) -> Result<u64> {
-    let device = machine.device;
-    let replicas = settings.replicas();
-    let titles: Vec<String> = replicas.iter().map(Replica::title).collect();
-    let titles = titles.join("\n");
-    let checkpoint_file = folder.join(checkpoint::FILE);
-    let mut first = 0;
-    if checkpoint_file.is_file() {
-        let checkpoint = Checkpoint::read(&checkpoint_file)?;
-        checkpoint.restore(&mut objective.members())?;
-        first = checkpoint.step()?;
+/// A GAN in training.
+struct Game<'a> {
+    settings: &'a GanSettings,
+    objective: Box<dyn Objective>,
+    feed: Feed,
+    folder: &'a RunFolder,
+    loaded: &'a [Loaded],
+    replicas: &'a [Replica],
+}
+
+impl Work for Game<'_> {
+    fn needs(&self) -> Needs {
+        self.objective.needs()
     }
-    let keys: Vec<u64> = replicas.iter().map(Replica::key).collect();
-    let feed = Feed::training(loaded, &replicas, device)?;
-    let mut steps = Steps::new(&keys, objective.needs(), machine);
-    let mut log = folder.log(first)?;
-    let names = objective.losses();
-    let mut losses = Losses::new(names, settings.log_every, replicas.len(), device);
-    let progress = Progress::new("generator", settings.steps, first);
-    for step in first..settings.steps {
-        let done = step + 1;
-        losses.keep(
-            step,
-            &steps.take(step, |draws| objective.step(&feed, draws))?,
-        );
-        let last = done == settings.steps;
-        if done % settings.log_every == 0 || last {
-            let means = losses.take(&replicas)?;
-            for (replica, values) in replicas.iter().zip(&means) {
-                let values: serde_json::Map<_, _> = names
-                    .iter()
-                    .zip(values)
-                    .map(|(name, value)| ((*name).to_owned(), json!(value)))
-                    .collect();
-                log.write(&json!({ "step": done, "replica": replica.title(), "losses": values }))?;
-            }
-            progress.at(done, names, &means[0]);
-        }
-        if done % settings.grid_every == 0 || last {
-            show(folder, &replicas, &objective.outputs()[0], loaded, done)?;
-        }
-        if done % settings.checkpoint_every == 0 || last {
-            Checkpoint::of(&mut objective.members(), done, &titles).write(&checkpoint_file)?;
-        }
+
+    fn losses(&self) -> &'static [&'static str] {
+        self.objective.losses()
     }
-    progress.finish();
-    Ok(settings.steps - first)
+
+    fn step(&mut self, _at: u64, draws: &mut Draws) -> Tensor {
+        self.objective.step(&self.feed, draws)
+    }
+
+    fn members(&mut self) -> Vec<&mut Trained> {
+        self.objective.members()
+    }
+
+    fn show(&mut self, done: u64, last: bool) -> Result<()> {
+        if done.is_multiple_of(self.settings.grid_every) || last {
+            let output = &self.objective.outputs()[0];
+            show(self.folder, self.replicas, output, self.loaded, done)?;
+        }
+        Ok(())
+    }
 }
 
 /// The latents that are shown, the same at every step: `[replicas, count, latent]`.
@@ -275,13 +255,13 @@ fn show(
     let picture = is_picture(&loaded[0].train.items);
     let count = if picture { SHOWN } else { SHOWN_POINTS };
     let latents = shown_latents(replicas, count, output);
-    let items = output.items(&latents, Some(&turns(replicas.len(), count, output)));
-    let size = items.size()[2] as usize;
+    let items = output.items(&latents, &turns(replicas.len(), count, output));
+    let shape = &loaded[0].train.items.shape;
     for (at, replica) in replicas.iter().enumerate() {
         let items =
             Vec::<f32>::try_from(items.get(at as i64).to_device(Device::Cpu).reshape([-1]))?;
         let name = format!("grids/{}-seed-{}/{step:08}.png", replica.name, replica.seed);
-        shown::write(&folder.join(&name), &items, size, picture)?;
+        shown::write(&folder.join(&name), &items, shape)?;
     }
     Ok(())
 }
@@ -295,13 +275,12 @@ fn export_all(
     outputs: &[Output],
 ) -> Result<f64> {
     let mut largest = 0.0_f64;
-    let titles: Vec<String> = replicas.iter().map(Replica::title).collect();
     let networks = outputs.iter().map(|output| (output.file, &output.weights));
-    Checkpoint::of_finished(networks, &titles.join("\n")).write(&folder.join(WEIGHTS))?;
+    Checkpoint::of_finished(networks, &titles(replicas)).write(&folder.join(WEIGHTS))?;
     for output in outputs {
         let latents = shown_latents(replicas, SHOWN, output);
         let classes = turns(replicas.len(), SHOWN, output);
-        let items = output.items(&latents, Some(&classes));
+        let items = output.items(&latents, &classes);
         for (at, replica) in replicas.iter().enumerate() {
             let data = &loaded[replica.data];
             let (file, entry) = file_of(output, at, data)?;

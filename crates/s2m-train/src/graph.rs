@@ -111,10 +111,13 @@ impl Graphs {
         let mut raw = ptr::null_mut();
         // SAFETY: `raw` receives the new graph; the work in between uses this thread's stream.
         told(unsafe { (self.begin)(&raw mut raw) })?;
-        let graph = Graph { raw, graphs: self };
+        let mut graph = Graph {
+            raw,
+            graphs: self,
+            recording: true,
+        };
         let result = work();
-        // SAFETY: the graph was begun above and is ended once.
-        told(unsafe { (self.end)(graph.raw) })?;
+        graph.end()?;
         Ok((graph, result))
     }
 }
@@ -123,9 +126,16 @@ impl Graphs {
 pub struct Graph {
     raw: *mut c_void,
     graphs: Graphs,
+    recording: bool,
 }
 
 impl Graph {
+    fn end(&mut self) -> Result<()> {
+        self.recording = false;
+        // SAFETY: the graph was begun and is ended once.
+        told(unsafe { (self.graphs.end)(self.raw) })
+    }
+
     /// Carries the work out once, in this thread's stream.
     pub fn replay(&self) -> Result<()> {
         // SAFETY: the graph is recorded and not yet deleted.
@@ -135,6 +145,10 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
+        if self.recording {
+            // The work panicked; what it recorded is of no use, and neither is a second error.
+            let _ = self.end();
+        }
         // SAFETY: the graph is deleted once.
         unsafe { (self.graphs.delete)(self.raw) };
     }

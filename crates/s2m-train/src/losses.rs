@@ -42,31 +42,36 @@ impl Losses {
     /// Means since the last call, per replica and loss; an error names the first step that is not
     /// finite.
     pub fn take(&mut self, replicas: &[Replica]) -> Result<Vec<Vec<f64>>> {
-        let kept = self.kept.narrow(0, 0, self.filled).to_device(Device::Cpu);
+        let kept = self.check(replicas)?;
         self.filled = 0;
-        let finite = kept.isfinite();
-        if !bool::try_from(finite.all())? {
-            let rows = finite.size()[0];
-            for row in 0..rows {
-                for (at, replica) in replicas.iter().enumerate() {
-                    for (loss, name) in self.names.iter().enumerate() {
-                        let value = kept.double_value(&[row, loss as i64, at as i64]);
-                        if !value.is_finite() {
-                            let step = self.first + row as u64 + 1;
-                            bail!(
-                                "training of {} broke at step {step}: loss `{name}` is {value}\nhint: lower the learning rate; the last checkpoint is kept",
-                                replica.title()
-                            );
-                        }
-                    }
-                }
-            }
-        }
         let means = kept.mean_dim([0].as_slice(), false, Kind::Double);
         let of = |replica: usize| {
             let value = |loss: usize| means.double_value(&[loss as i64, replica as i64]);
             (0..self.names.len()).map(value).collect()
         };
         Ok((0..replicas.len()).map(of).collect())
+    }
+
+    /// The losses since the last log point; an error names the first step that is not finite.
+    pub fn check(&self, replicas: &[Replica]) -> Result<Tensor> {
+        let kept = self.kept.narrow(0, 0, self.filled).to_device(Device::Cpu);
+        if bool::try_from(kept.isfinite().all())? {
+            return Ok(kept);
+        }
+        for row in 0..self.filled {
+            for (at, replica) in replicas.iter().enumerate() {
+                for (loss, name) in self.names.iter().enumerate() {
+                    let value = kept.double_value(&[row, loss as i64, at as i64]);
+                    if !value.is_finite() {
+                        bail!(
+                            "training of {} broke at step {}: loss `{name}` is {value}\nhint: lower the learning rate in the run file and start in another folder",
+                            replica.title(),
+                            self.first + row as u64 + 1
+                        );
+                    }
+                }
+            }
+        }
+        Ok(kept)
     }
 }

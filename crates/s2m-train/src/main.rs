@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Parser, Subcommand};
 use s2m_train::device::{DeviceChoice, Machine};
 use serde::de::DeserializeOwned;
@@ -54,7 +54,19 @@ impl Run {
 }
 
 fn main() -> ExitCode {
-    match run() {
+    // libtorch's errors (no memory left, a driver that fails) reach Rust as panics.
+    std::panic::set_hook(Box::new(|_| {}));
+    let outcome = std::panic::catch_unwind(run).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text
+            .or(panic.downcast_ref::<&str>().copied())
+            .unwrap_or("unknown error");
+        Err(anyhow!(
+            "libtorch stopped: {}",
+            text.lines().next().unwrap_or_default()
+        ))
+    });
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "errors are for people")]

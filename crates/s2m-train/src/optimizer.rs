@@ -8,6 +8,7 @@
 //! As in PyTorch 2.11 (`torch.optim.Adam`, `torch.optim.SGD`), without weight decay.
 //! Reference: Kingma and Ba, "Adam: a method for stochastic optimization", 2015.
 
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
@@ -36,6 +37,34 @@ pub enum OptimizerSettings {
     },
 }
 
+impl OptimizerSettings {
+    /// Refuses constants that no training can use.
+    pub fn check(&self) -> Result<()> {
+        let (rate, shares) = match *self {
+            Self::Adam {
+                learning_rate,
+                beta1,
+                beta2,
+            } => (learning_rate, vec![("beta1", beta1), ("beta2", beta2)]),
+            Self::Sgd {
+                learning_rate,
+                momentum,
+            } => (learning_rate, vec![("momentum", momentum)]),
+        };
+        ensure!(
+            rate.is_finite() && rate > 0.0,
+            "`optimizer.learning-rate` is {rate}; it must be above 0"
+        );
+        for (name, share) in shares {
+            ensure!(
+                (0.0..=MOST_MEMORY).contains(&share),
+                "`optimizer.{name}` is {share}; it must be from 0 to {MOST_MEMORY}"
+            );
+        }
+        Ok(())
+    }
+}
+
 fn beta1() -> f64 {
     0.9
 }
@@ -44,7 +73,7 @@ fn beta2() -> f64 {
     0.999
 }
 
-/// Largest β whose correction is worked out to the end.
+/// Largest β and momentum.
 const MOST_MEMORY: f64 = 0.99999;
 
 /// Added to Adam's denominator.
@@ -105,7 +134,7 @@ impl Optimizer {
             self.step += 1;
             match self.settings {
                 OptimizerSettings::Adam { beta1, beta2, .. } => {
-                    self.adam(parameters, gradient, [beta1, beta2])
+                    self.adam(parameters, gradient, [beta1, beta2]);
                 }
                 OptimizerSettings::Sgd {
                     learning_rate,
@@ -136,7 +165,7 @@ impl Optimizer {
 
 /// s₁ and s₂ in `w += m / (√v·s₁ + s₂)`, step by step, until `1 − βᵗ` is 1 in 32-bit floats.
 fn adam_scales(rate: f64, beta1: f64, beta2: f64) -> Vec<f32> {
-    let slowest = beta1.max(beta2).clamp(0.0, MOST_MEMORY);
+    let slowest = beta1.max(beta2);
     let steps = if slowest > 0.0 {
         (1e-9_f64.ln() / slowest.ln()).ceil() as i32
     } else {
@@ -202,7 +231,7 @@ mod tests {
                 bound: 1.0,
             };
             let start = Tensor::from_slice(&[0.5_f32, -1.0, 2.0, 0.0]).view([1, 4]);
-            let mut parameters = Parameters::from_flat(vec![spec], start);
+            let mut parameters = Parameters::from_flat(vec![spec], &start);
             let mut optimizer = Optimizer::new(settings, &parameters);
             let c = Tensor::from_slice(&[1.0_f32, 3.0, -2.0, 0.25]);
             for k in 0..10 {

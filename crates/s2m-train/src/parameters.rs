@@ -61,11 +61,11 @@ impl Parameters {
                 (noise::uniform(&keys, 0, spec.size(), device) * 2.0 - 1.0) * spec.bound
             })
             .collect();
-        Self::from_flat(specs, Tensor::cat(&parts, 1))
+        Self::from_flat(specs, &Tensor::cat(&parts, 1))
     }
 
     /// Weights that lie in `flat`: `[replicas, size]`.
-    pub fn from_flat(specs: Vec<Spec>, flat: Tensor) -> Self {
+    pub fn from_flat(specs: Vec<Spec>, flat: &Tensor) -> Self {
         let flat = flat.detach().contiguous();
         let replicas = flat.size()[0];
         let mut start = 0;
@@ -109,9 +109,10 @@ impl Parameters {
     }
 
     /// The same network with the chosen replicas only.
+    #[must_use]
     pub fn select(&self, replicas: &[i64]) -> Self {
         let index = Tensor::from_slice(replicas).to_device(self.flat.device());
-        Self::from_flat(self.specs.clone(), self.flat.index_select(0, &index))
+        Self::from_flat(self.specs.clone(), &self.flat.index_select(0, &index))
     }
 
     /// One replica's weights as plain numbers.
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn the_average_follows_its_formula() {
         let mut parameters =
-            Parameters::from_flat(specs(), Tensor::zeros([1, 8], (Kind::Float, Device::Cpu)));
+            Parameters::from_flat(specs(), &Tensor::zeros([1, 8], (Kind::Float, Device::Cpu)));
         let mut average = Average::new(&parameters, 0.75);
         parameters.set(&Tensor::ones([1, 8], (Kind::Float, Device::Cpu)));
         average.update(&parameters);

@@ -1,7 +1,6 @@
 //! `referee`: a LeNet5 trained on the original classes, with which samples are judged.
 
 use std::path::Path;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use s2m_data::Dataset;
@@ -11,21 +10,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 
-use crate::checkpoint::{self, Checkpoint};
 use crate::classifier::{TrunkSettings, cross_entropy, trunk};
 use crate::device::{Machine, Precision};
 use crate::export::{self, Input};
 use crate::folder::{RunFolder, write_whole};
-use crate::losses::Losses;
 use crate::networks::classifier::Trunk;
 use crate::networks::{lenet5, linear, linear_onnx};
 use crate::noise::{Draws, Needs};
 use crate::optimizer::OptimizerSettings;
 use crate::parameters::{Parameters, Spec};
-use crate::progress::Progress;
 use crate::replica::{Replica, scaled};
-use crate::steps::Steps;
 use crate::trained::{Start, Trained};
+use crate::training::{self, Plan, Work};
 
 /// A run file of `referee`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,6 +75,7 @@ fn forward(weights: &[Tensor], x: &Tensor) -> (Tensor, Tensor) {
 /// Trains the referee and writes `referee.onnx` and what it reaches.
 pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Result<()> {
     ensure!(settings.epochs > 0, "`epochs` must be above 0");
+    settings.optimizer.check()?;
     ensure!(
         (1..=1 << 20).contains(&settings.batch),
         "`batch` must be from 1 to 1048576"
@@ -87,7 +84,6 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     if folder.finished() {
         return Ok(());
     }
-    machine.set(settings.precision)?;
     let data = settings.data.load()?;
     trunk(&TrunkSettings::Lenet5 {}, &data)?;
     let classes = i64::from(data.train.original.iter().copied().max().unwrap_or(0)) + 1;
@@ -104,10 +100,32 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         optimizer: settings.optimizer,
         device: machine.device,
     };
-    let mut trained = Trained::new("referee", specs, &start);
-    let started = Instant::now();
-    run(settings, &folder, &data, &mut trained, &replica, machine)?;
-    let seconds = started.elapsed().as_secs_f64();
+    let trained = Trained::new("referee", specs, &start);
+    let items = Labelled::new(&data.train, &data.split.train, machine.device);
+    let count = items.classes.size()[0];
+    let plan = Plan {
+        what: "referee",
+        steps: settings
+            .epochs
+            .saturating_mul((count as u64).div_ceil(settings.batch.unsigned_abs())),
+        log_every: settings.log_every,
+        checkpoint_every: settings.log_every,
+        replicas: std::slice::from_ref(&replica),
+        keys: &keys,
+        origin: "",
+    };
+    plan.check()?;
+    machine.set(settings.precision)?;
+    let mut lesson = Lesson {
+        trained,
+        items,
+        count,
+        batch: settings.batch,
+    };
+    folder.claim(settings)?;
+    let taken = training::run(&mut lesson, &plan, &folder, machine)?;
+    machine.set(Precision::Float32)?;
+    let trained = lesson.trained;
     let everything: Vec<u32> = (0..data.test.len() as u32).collect();
     let accuracy = |set: &Dataset, chosen: &[u32]| {
         share_right(
@@ -123,70 +141,48 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
     )?;
     folder.finish(&json!({
-        "seconds": seconds,
+        "steps": taken.steps,
+        "seconds": taken.seconds,
+        "steps_per_second": taken.steps as f64 / taken.seconds,
+        "replicas": 1,
         "device": machine.name(),
         "largest_export_difference": difference,
     }))
 }
 
-fn run(
-    settings: &RefereeSettings,
-    folder: &RunFolder,
-    data: &Loaded,
-    trained: &mut Trained,
-    replica: &Replica,
-    machine: &Machine,
-) -> Result<()> {
-    let items = Labelled::new(&data.train, &data.split.train, machine.device);
-    let count = items.classes.size()[0];
-    let steps = settings.epochs * (count as u64).div_ceil(settings.batch as u64);
-    let file = folder.join(checkpoint::FILE);
-    let mut first = 0;
-    if file.is_file() {
-        let checkpoint = Checkpoint::read(&file)?;
-        checkpoint.restore(&mut [trained])?;
-        first = checkpoint.step()?;
-    }
-    let needs = Needs {
-        normal: 0,
-        uniform: settings.batch,
-    };
-    let mut runner = Steps::new(&[replica.key()], needs, machine);
-    let mut losses = Losses::new(&["class"], settings.log_every, 1, machine.device);
-    let mut log = folder.log(first)?;
-    let progress = Progress::new("referee", steps, first);
-    for step in first..steps {
-        let done = step + 1;
-        let loss = runner.take(step, |draws| {
-            one_step(trained, &items, count, settings.batch, draws)
-        })?;
-        losses.keep(step, &loss);
-        if done % settings.log_every == 0 || done == steps {
-            let means = losses.take(std::slice::from_ref(replica))?;
-            log.write(&json!({ "step": done, "replica": replica.title(), "losses": { "class": means[0][0] } }))?;
-            progress.at(done, &["class"], &means[0]);
-            Checkpoint::of(&mut [trained], done, &replica.title()).write(&file)?;
-        }
-    }
-    progress.finish();
-    Ok(())
-}
-
-fn one_step(
-    trained: &mut Trained,
-    items: &Labelled,
+/// A referee in training.
+struct Lesson {
+    trained: Trained,
+    items: Labelled,
     count: i64,
     batch: i64,
-    draws: &mut Draws,
-) -> Tensor {
-    let chosen = (draws.uniform(batch).to_kind(Kind::Double) * count as f64)
-        .to_kind(Kind::Int64)
-        .view(-1);
-    let x = items.items.index_select(0, &chosen).unsqueeze(0);
-    let classes = items.classes.index_select(0, &chosen).unsqueeze(0);
-    let loss = cross_entropy(&forward(trained.weights(), &x).1, &classes);
-    trained.descend(&loss.sum(Kind::Float));
-    loss.detach().unsqueeze(0)
+}
+
+impl Work for Lesson {
+    fn needs(&self) -> Needs {
+        Needs {
+            normal: 0,
+            uniform: self.batch,
+        }
+    }
+
+    fn losses(&self) -> &'static [&'static str] {
+        &["class"]
+    }
+
+    fn step(&mut self, _at: u64, draws: &mut Draws) -> Tensor {
+        let place = draws.uniform(self.batch).to_kind(Kind::Double);
+        let chosen = (place * self.count as f64).to_kind(Kind::Int64).view(-1);
+        let x = self.items.items.index_select(0, &chosen).unsqueeze(0);
+        let classes = self.items.classes.index_select(0, &chosen).unsqueeze(0);
+        let loss = cross_entropy(&forward(self.trained.weights(), &x).1, &classes);
+        self.trained.descend(&loss.sum(Kind::Float));
+        loss.detach().unsqueeze(0)
+    }
+
+    fn members(&mut self) -> Vec<&mut Trained> {
+        vec![&mut self.trained]
+    }
 }
 
 fn share_right(weights: &Parameters, items: &Labelled) -> f64 {

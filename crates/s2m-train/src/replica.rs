@@ -28,6 +28,12 @@ impl Replica {
     }
 }
 
+/// The titles of all replicas, one per line.
+pub fn titles(replicas: &[Replica]) -> String {
+    let titles: Vec<String> = replicas.iter().map(Replica::title).collect();
+    titles.join("\n")
+}
+
 /// All combinations of data set and seed, data set by data set.
 pub fn replicas(data: &[DataRecipe], seeds: &[u64]) -> Vec<Replica> {
     let of = |(index, recipe): (usize, &DataRecipe)| {

@@ -13,30 +13,28 @@ const ROW: usize = 8;
 const MAP: usize = 256;
 const REACH: f32 = 4.0;
 
-/// Writes items of `size` numbers: square pictures in [−1, 1] as a grid, points as a map.
-pub fn write(path: &Path, items: &[f32], size: usize, picture: bool) -> Result<()> {
-    let (width, pixels) = if picture {
-        grid(items, size)
-    } else {
-        (MAP, map(items, size))
+/// Writes items of a shape: pictures [1, height, width] in [−1, 1] as a grid, points as a map.
+pub fn write(path: &Path, items: &[f32], shape: &[usize]) -> Result<()> {
+    let (width, pixels) = match *shape {
+        [_, height, width] => grid(items, height, width),
+        _ => (MAP, map(items, shape.iter().product())),
     };
     write_whole(path, &grey_png(width, &pixels)?)
 }
 
-fn grid(items: &[f32], size: usize) -> (usize, Vec<u8>) {
-    let side = size.isqrt();
-    let rows = (items.len() / size).div_ceil(ROW);
-    let width = ROW * side;
-    let mut pixels = vec![0; width * rows * side];
-    for (n, item) in items.chunks_exact(size).enumerate() {
-        for (y, line) in item.chunks_exact(side).enumerate() {
-            let start = ((n / ROW) * side + y) * width + (n % ROW) * side;
-            for (pixel, value) in pixels[start..].iter_mut().zip(line) {
+fn grid(items: &[f32], height: usize, width: usize) -> (usize, Vec<u8>) {
+    let rows = (items.len() / (height * width)).div_ceil(ROW);
+    let line = ROW * width;
+    let mut pixels = vec![0; line * rows * height];
+    for (n, item) in items.chunks_exact(height * width).enumerate() {
+        for (y, values) in item.chunks_exact(width).enumerate() {
+            let start = ((n / ROW) * height + y) * line + (n % ROW) * width;
+            for (pixel, value) in pixels[start..].iter_mut().zip(values) {
                 *pixel = ((value + 1.0) * 127.5).round() as u8;
             }
         }
     }
-    (width, pixels)
+    (line, pixels)
 }
 
 fn map(items: &[f32], size: usize) -> Vec<u8> {
@@ -64,4 +62,26 @@ fn grey_png(width: usize, pixels: &[u8]) -> Result<Vec<u8>> {
         .and_then(|mut writer| writer.write_image_data(pixels))
         .context("a picture cannot be encoded")?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_that_are_not_square_keep_their_sides() {
+        // Nine pictures of 1×2: eight in the first line of the grid, one in the second.
+        let items: Vec<f32> = (0..9).flat_map(|_| [-1.0, 1.0]).collect();
+        let (width, pixels) = grid(&items, 1, 2);
+        assert_eq!((width, pixels.len()), (16, 32));
+        assert_eq!(pixels[..4], [0, 255, 0, 255]);
+        assert_eq!(pixels[16..20], [0, 255, 0, 0]);
+    }
+
+    #[test]
+    fn points_fall_where_they_lie() {
+        let pixels = map(&[0.0, 0.0, 9.0, 9.0], 2);
+        assert_eq!(pixels[128 * MAP + 128], 170);
+        assert_eq!(pixels.iter().filter(|&&p| p != 255).count(), 1);
+    }
 }

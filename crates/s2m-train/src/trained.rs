@@ -34,6 +34,7 @@ impl Trained {
     }
 
     /// Keeps an average of the weights; a decay of 0 keeps none.
+    #[must_use]
     pub fn averaged(mut self, decay: f64) -> Self {
         self.average = (decay > 0.0).then(|| Average::new(&self.parameters, decay));
         self
@@ -63,6 +64,6 @@ impl Trained {
             .average
             .as_ref()
             .map_or(self.parameters.flat(), Average::flat);
-        Parameters::from_flat(self.parameters.specs().to_vec(), flat.copy())
+        Parameters::from_flat(self.parameters.specs().to_vec(), &flat.copy())
     }
 }

@@ -35,10 +35,10 @@ macro_rules! embedded {
 const EMBEDDED: &[Embedded] = &[
     embedded!("gaussians-exact"),
     // embedded!("gaussians"),
-    // embedded!("mnist-3-5"),
-    // embedded!("mnist-even"),
-    // embedded!("fmnist-even"),
-    // embedded!("mnist-even-conditional"),
+    embedded!("mnist-3-5"),
+    embedded!("mnist-even"),
+    embedded!("fmnist-even"),
+    embedded!("mnist-even-conditional"),
 ];
 
 /// Names of the bundles that ship with the program.

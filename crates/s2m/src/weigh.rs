@@ -1,9 +1,11 @@
 //! From a bundle and settings to the weighting of one query.
 
+use std::collections::BTreeMap;
+
 use s2m_core::query::Query;
 use s2m_core::weight::{Calibration, Temperature, Weighting};
 use s2m_model::bundle::Bundle;
-use s2m_model::manifest::CalibrationEntry;
+use s2m_model::manifest::{CalibrationEntry, FloorValue};
 
 use crate::error::Error;
 use crate::settings::{CalibrationChoice, DensityChoice, SampleSettings};
@@ -18,7 +20,7 @@ pub fn calibration(
     let base = match settings.calibration {
         CalibrationChoice::Bundle => manifest.calibration.clone(),
         CalibrationChoice::Paper => CalibrationEntry {
-            floor: 0.0,
+            floor: FloorValue::Same(0.0),
             odds_clip: manifest.calibration.odds_clip,
             ..manifest.paper.clone().unwrap_or_default()
         },
@@ -34,23 +36,31 @@ pub fn calibration(
         odds_clip: base.odds_clip.unwrap_or(f64::INFINITY),
         margin: match changes.margin {
             Some(margin) => margin,
-            None => margin(&base, query, bundle)?,
+            None => by_query("margin", &base.margin, query, bundle)?.unwrap_or(1.0),
         },
-        floor: changes.floor.unwrap_or(base.floor),
+        floor: match changes.floor {
+            Some(floor) => floor,
+            None => by_query("floor", &base.floor.entries(), query, bundle)?.unwrap_or(0.0),
+        },
     })
 }
 
-/// The margin that a bundle stores for this query, however it is written there, or its default.
-fn margin(base: &CalibrationEntry, query: &Query, bundle: &Bundle) -> Result<f64, Error> {
-    for (text, &value) in base.margin.iter().filter(|(text, _)| *text != "default") {
+/// What a bundle stores for this query, however it is written there, or its default.
+fn by_query(
+    what: &str,
+    entries: &BTreeMap<String, f64>,
+    query: &Query,
+    bundle: &Bundle,
+) -> Result<Option<f64>, Error> {
+    for (text, &value) in entries.iter().filter(|(text, _)| *text != "default") {
         let stored = Query::parse(text, bundle.labels());
         let stored = stored
-            .map_err(|e| Error::Setting(format!("model.toml: margin for \"{text}\": {e}")))?;
+            .map_err(|e| Error::Setting(format!("model.toml: {what} for \"{text}\": {e}")))?;
         if stored == *query {
-            return Ok(value);
+            return Ok(Some(value));
         }
     }
-    Ok(base.margin.get("default").copied().unwrap_or(1.0))
+    Ok(entries.get("default").copied())
 }
 
 /// The weighting of a query for an unconditional generator, or before its classes are chosen.

@@ -1,5 +1,7 @@
 //! `s2m info`: what a bundle holds.
 
+use std::collections::BTreeMap;
+
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -76,10 +78,10 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         .iter()
         .map(|l| format!("{} [{}]", l.input, shape(&l.shape)));
     let calibration = &manifest.calibration;
-    let margins = calibration
-        .margin
-        .iter()
-        .map(|(query, margin)| format!("{margin} ({query})"));
+    let by_query = |entries: &BTreeMap<String, f64>| {
+        let entry = |(query, value): (&String, &f64)| format!("{value:.4} ({query})");
+        entries.iter().map(entry).collect::<Vec<_>>().join(", ")
+    };
     let rule = match manifest.labelling.model {
         LabellingModel::OneOf => "one-of: each item shows one label of its set",
         LabellingModel::PerClass => "per-class: items drawn for each label",
@@ -111,10 +113,10 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         (
             "calibration",
             format!(
-                "real temperature {}, margin {}, floor {}",
+                "real temperature {:.4}, margin {}, floor {}",
                 calibration.temperature.real,
-                margins.collect::<Vec<_>>().join(", "),
-                calibration.floor
+                by_query(&calibration.margin),
+                by_query(&calibration.floor.entries())
             ),
         ),
         ("data", manifest.provenance.data.clone()),

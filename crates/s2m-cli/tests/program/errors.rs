@@ -190,7 +190,7 @@ fn a_calibration_that_no_query_could_use_is_refused() {
         (
             "floor = 0.0",
             "floor = 1.5",
-            "floor is 1.5; it must be at least 0 and below 1",
+            "floor of \"default\" is 1.5; it must be at least 0 and below 1",
         ),
         (
             "default = 1.0",

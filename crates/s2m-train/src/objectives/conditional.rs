@@ -102,15 +102,14 @@ impl Objective for Conditional {
     }
 
     fn step(&mut self, feed: &Feed, draws: &mut Draws) -> Tensor {
-        let mut last = None;
-        for _ in 0..self.settings.critic_steps {
-            last = Some(self.critic_step(feed, draws));
+        for _ in 1..self.settings.critic_steps {
+            let _ = self.critic_step(feed, draws);
         }
+        let [gap, penalty] = self.critic_step(feed, draws);
         let labels = feed.draw(draws, Pool::All, self.batch).labels;
         let code = one_hot(&labels, self.labels);
         let loss = -mean(&self.score(&self.generate(draws, &code), &code));
         self.generator.1.descend(&loss.sum(Kind::Float));
-        let [gap, penalty] = last.unwrap_or_else(|| [loss.zeros_like(), loss.zeros_like()]);
         Tensor::stack(&[gap, penalty, loss.detach()], 0)
     }
 

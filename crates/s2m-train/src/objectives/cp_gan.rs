@@ -100,10 +100,10 @@ impl Objective for CpGan {
     }
 
     fn step(&mut self, feed: &Feed, draws: &mut Draws) -> Tensor {
-        let mut last = None;
-        for _ in 0..self.settings.critic_steps {
-            last = Some(self.critic_step(feed, draws));
+        for _ in 1..self.settings.critic_steps {
+            let _ = self.critic_step(feed, draws);
         }
+        let [gap, penalty, class] = self.critic_step(feed, draws);
         let real = feed.draw(draws, Pool::All, self.batch).items;
         let wanted = no_grad(|| self.judge(&real).1);
         let code = wanted.exp();
@@ -113,8 +113,6 @@ impl Objective for CpGan {
         let (adversarial, posterior) = (-mean(&score), mean(&divergence));
         let loss = &adversarial + &posterior * self.settings.posterior_weight;
         self.generator.1.descend(&loss.sum(Kind::Float));
-        let zero = || adversarial.zeros_like();
-        let [gap, penalty, class] = last.unwrap_or_else(|| [zero(), zero(), zero()]);
         Tensor::stack(
             &[
                 gap,

@@ -118,10 +118,10 @@ impl Objective for GenPu {
     }
 
     fn step(&mut self, feed: &Feed, draws: &mut Draws) -> Tensor {
-        let mut critics = None;
-        for _ in 0..self.settings.critic_steps {
-            critics = Some(self.critic_step(feed, draws));
+        for _ in 1..self.settings.critic_steps {
+            let _ = self.critic_step(feed, draws);
         }
+        let critics = self.critic_step(feed, draws);
         let Settings {
             positive_weight,
             unlabelled_weight,
@@ -139,8 +139,6 @@ impl Objective for GenPu {
             + self.as_fake(2, &made) * negative_weight)
             * (1.0 - positive_share);
         self.negative.1.descend(&negative.sum(Kind::Float));
-        let critics = critics
-            .unwrap_or_else(|| Tensor::stack(&[&positive, &positive, &positive], 0).zeros_like());
         let generators = Tensor::stack(&[positive.detach(), negative.detach()], 0);
         Tensor::cat(&[critics, generators], 0)
     }

@@ -8,7 +8,7 @@ mod wgan_gp;
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Tensor};
 
 use crate::feed::Feed;
 use crate::networks::mlp::{End, Generator, Mlp};
@@ -50,8 +50,6 @@ pub struct Setup<'a> {
     pub size: i64,
     pub picture: bool,
     pub labels: i64,
-    /// Share of each label in each replica's training data: `[replicas][labels]`.
-    pub observed: Vec<Vec<f64>>,
     pub device: Device,
 }
 
@@ -101,12 +99,11 @@ pub struct Output {
 
 impl Output {
     /// Items of every replica; classes are `[replicas, batch]`, used by generators with classes only.
-    pub fn items(&self, latent: &Tensor, classes: Option<&Tensor>) -> Tensor {
+    pub fn items(&self, latent: &Tensor, classes: &Tensor) -> Tensor {
         let rows = [latent.size()[0], latent.size()[1], self.network.codes];
         let code = match (&self.code, classes) {
             (Code::None, _) => None,
-            (Code::Class, Some(classes)) => Some(crate::feed::one_hot(classes, self.network.codes)),
-            (Code::Class, None) => Some(Tensor::zeros(rows, (Kind::Float, latent.device()))),
+            (Code::Class, classes) => Some(crate::feed::one_hot(classes, self.network.codes)),
             (Code::Fixed(code), _) => {
                 let code = Tensor::from_slice(code).to_device(latent.device());
                 Some(code.expand(rows, false))
@@ -133,7 +130,50 @@ pub trait Objective {
     fn outputs(&self) -> Vec<Output>;
 }
 
+/// Most critic steps before one generator step.
+const MOST_CRITIC_STEPS: i64 = 100;
+
 impl ObjectiveSettings {
+    /// Refuses constants that no training can use.
+    pub fn check(&self) -> Result<()> {
+        let (critic_steps, weights, shares) = match self {
+            Self::WganGp(s) => (s.critic_steps, vec![s.penalty], vec![]),
+            Self::Conditional(s) => (s.critic_steps, vec![s.penalty], vec![]),
+            Self::CpGan(s) => (
+                s.critic_steps,
+                vec![s.penalty, s.class_weight, s.posterior_weight],
+                vec![],
+            ),
+            Self::GenPu(s) => (
+                s.critic_steps,
+                vec![s.positive_weight, s.unlabelled_weight, s.negative_weight],
+                vec![s.positive_share],
+            ),
+            Self::RumiLsgan(s) => (
+                s.critic_steps,
+                vec![s.wanted_weight, s.avoided_weight],
+                vec![],
+            ),
+        };
+        ensure!(
+            (1..=MOST_CRITIC_STEPS).contains(&critic_steps),
+            "`objective.critic-steps` is {critic_steps}; it must be from 1 to {MOST_CRITIC_STEPS}"
+        );
+        for weight in weights {
+            ensure!(
+                weight.is_finite() && weight >= 0.0,
+                "a weight of the objective is {weight}; it must be 0 or more"
+            );
+        }
+        for share in shares {
+            ensure!(
+                share > 0.0 && share < 1.0,
+                "`objective.positive-share` is {share}; it must lie between 0 and 1"
+            );
+        }
+        Ok(())
+    }
+
     pub fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Objective>> {
         let two = || {
             ensure!(
@@ -160,7 +200,7 @@ impl ObjectiveSettings {
 }
 
 /// Mean over the batch, for every replica.
-fn mean(scores: &Tensor) -> Tensor {
+pub fn mean(scores: &Tensor) -> Tensor {
     scores.mean_dim([1].as_slice(), false, None)
 }
 
@@ -183,6 +223,8 @@ fn between(generated: &Tensor, real: &Tensor, place: &Tensor) -> Tensor {
 
 #[cfg(test)]
 mod tests {
+    use tch::Kind;
+
     use super::*;
 
     /// The penalty's gradient in the critic's weights against central differences, in 64-bit floats.
@@ -196,7 +238,7 @@ mod tests {
             .to_kind(Kind::Double)
             .view([2, 6, 3]);
         let penalty = |flat: &Tensor| {
-            let critic = Parameters::from_flat(mlp.specs(), flat.shallow_clone());
+            let critic = Parameters::from_flat(mlp.specs(), flat);
             let score = |x: &Tensor| mlp.forward(critic.views(), x).squeeze_dim(-1);
             let loss = gradient_penalty(&x, score).sum(Kind::Double);
             (loss.double_value(&[]), critic, loss)

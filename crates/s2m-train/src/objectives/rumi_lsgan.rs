@@ -100,13 +100,12 @@ impl Objective for RumiLsgan {
     }
 
     fn step(&mut self, feed: &Feed, draws: &mut Draws) -> Tensor {
-        let mut critic = None;
-        for _ in 0..self.settings.critic_steps {
-            critic = Some(self.critic_step(feed, draws));
+        for _ in 1..self.settings.critic_steps {
+            let _ = self.critic_step(feed, draws);
         }
+        let critic = self.critic_step(feed, draws);
         let loss = Self::distance(&self.score(&self.generate(draws)), self.settings.target);
         self.generator.1.descend(&loss.sum(Kind::Float));
-        let critic = critic.unwrap_or_else(|| loss.zeros_like());
         Tensor::stack(&[critic, loss.detach()], 0)
     }
 

@@ -134,11 +134,14 @@ impl<'a> Drawn<'a> {
             Self::Query { bundle, way, .. } => {
                 let settings = serde_json::to_string(&way.settings());
                 let settings = settings.expect("settings have only plain fields");
-                format!("{} {} {settings}", bundle.hash(), way.query)
+                format!("{} {} {settings} {MOST_CALLS}", bundle.hash(), way.query)
             }
         }
     }
 }
+
+/// Most generator calls per sample; weights that ask for more are reported as not reached.
+const MOST_CALLS: usize = 500;
 
 /// Draws and measures with one machine, and keeps what it measured.
 pub(crate) struct Evaluator<'a> {
@@ -199,7 +202,8 @@ impl Evaluator<'_> {
         way: &Way<'_>,
     ) -> Result<Finding<Sampled>, Error> {
         let bank = self.bank_of(folder, bundle)?;
-        let settings = way.settings();
+        let mut settings = way.settings();
+        settings.max_calls = Some(self.samples.get().saturating_mul(MOST_CALLS));
         let session = Session::open(bundle, self.machine, &settings, Some(&bank))?;
         let query = Query::parse(way.query, bundle.labels())?;
         let (mut pool, mut target) = session.plan(&query, None, self.progress)?;

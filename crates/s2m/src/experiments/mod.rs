@@ -85,6 +85,20 @@ pub enum ExperimentError {
         /// The first difference.
         difference: String,
     },
+    /// Classifiers of generators that are gone.
+    #[error(
+        "stage `{stage}` was trained for another generator of {data}, seed {seed}, than stage `{gan}` has now\nhint: remove the folder of stage `{stage}`, so that it is trained again"
+    )]
+    OtherGenerator {
+        /// Which stage.
+        stage: &'static str,
+        /// The stage of its generators.
+        gan: &'static str,
+        /// Which data set.
+        data: String,
+        /// Which seed.
+        seed: u64,
+    },
     /// Classes of a run file do not work.
     #[error(transparent)]
     Labels(#[from] LabelsError),
@@ -231,7 +245,11 @@ impl<'a> Bench<'a> {
             return Ok(known);
         };
         match wanted.iter().find(|seed| !known.contains(seed)) {
-            None => Ok(wanted.to_vec()),
+            // In the order of the run file, each once.
+            None => Ok(known
+                .into_iter()
+                .filter(|seed| wanted.contains(seed))
+                .collect()),
             Some(&seed) => {
                 let known = results::list(&known);
                 Err(ExperimentError::UnknownSeed { seed, known }.into())
@@ -243,7 +261,9 @@ impl<'a> Bench<'a> {
     fn finish(&self, stages: &[Stage]) -> Result<Vec<Run>, Error> {
         let runs = stages.iter().map(|stage| self.place.finish(stage));
         let runs: Vec<Option<Run>> = runs.collect::<Result<_, _>>()?;
-        Ok(runs.into_iter().flatten().collect())
+        let runs: Vec<Run> = runs.into_iter().flatten().collect();
+        stages::check_generators(&runs)?;
+        Ok(runs)
     }
 
     /// An evaluator whose banks serve chains of so many steps.

@@ -42,10 +42,19 @@ impl Summary {
 /// A cell without a value.
 pub(crate) const NOTHING: &str = "-";
 
-/// The mean over the seeds that have a value, as text.
+/// The mean over the seeds that have a value, as text; where some have none, how many have.
 pub(crate) fn cell(values: impl IntoIterator<Item = Option<f64>>, decimals: usize) -> String {
-    let known: Vec<f64> = values.into_iter().flatten().collect();
-    Summary::of(&known).map_or(NOTHING.to_owned(), |summary| summary.text(decimals))
+    let values: Vec<Option<f64>> = values.into_iter().collect();
+    let known: Vec<f64> = values.iter().copied().flatten().collect();
+    let Some(summary) = Summary::of(&known) else {
+        return NOTHING.to_owned();
+    };
+    let text = summary.text(decimals);
+    if known.len() == values.len() {
+        text
+    } else {
+        format!("{text} ({} of {})", known.len(), values.len())
+    }
 }
 
 /// A figure of the paper: mean and standard deviation.

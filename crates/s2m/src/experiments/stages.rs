@@ -153,6 +153,44 @@ impl Workplace<'_> {
     }
 }
 
+/// Makes sure that classifiers were trained for the generators that are there now.
+pub(crate) fn check_generators(runs: &[Run]) -> Result<(), Error> {
+    let table = |path: &Path| read_text(path).ok()?.parse::<Table>().ok();
+    for run in runs {
+        let Some(gan) = run.file.get("gan").and_then(Value::as_str) else {
+            continue;
+        };
+        let Some(gan) = runs
+            .iter()
+            .find(|other| Path::new(gan).ends_with(other.name))
+        else {
+            continue;
+        };
+        for seed in seeds(&gan.file) {
+            for data in data_tables(&mut gan.file.clone()) {
+                let name = data.get("name").and_then(Value::as_str).unwrap_or_default();
+                let ours = run
+                    .bundle(name, seed)
+                    .and_then(|b| table(&b.join("model.toml")));
+                let theirs = gan.generator(name, seed, "generator.toml");
+                let theirs = theirs.and_then(|path| table(&path));
+                if let (Some(ours), Some(theirs)) = (ours, theirs)
+                    && ours.get("generator").and_then(|g| g.get("sha256")) != theirs.get("sha256")
+                {
+                    return Err(ExperimentError::OtherGenerator {
+                        stage: run.name,
+                        gan: gan.name,
+                        data: name.to_owned(),
+                        seed,
+                    }
+                    .into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A template, parsed.
 pub(crate) fn template(stage: &Stage) -> Table {
     stage

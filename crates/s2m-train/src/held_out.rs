@@ -1,0 +1,224 @@
+//! Logits of held-out real items and of fresh generated items, from a bundle's own files.
+//!
+//! Both are cut into two halves. A real item is in one half with all the labels that it shows.
+
+use anyhow::{Context as _, Result};
+use s2m_core::labels::LabelSet;
+use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::weight::Evidence;
+use s2m_data::recipe::Loaded;
+use s2m_model::bundle::Bundle;
+use s2m_model::judge::Judge;
+use s2m_model::networks::{Requested, RunSettings, Scorer};
+use s2m_model::runtime::Runtime;
+
+use crate::replica::scaled;
+
+/// Generated items that are measured.
+const GENERATED: u64 = 100_000;
+
+/// Proposals of calibration are those of this stage, so that no sample is ever one of them.
+const STAGE: u16 = 60_000;
+
+/// Which half of the items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Half {
+    First,
+    Second,
+}
+
+/// Logits of some items.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rows {
+    /// Numbers in a row of `class` and `fake_class`.
+    pub classes: usize,
+    pub class: Vec<f32>,
+    pub real: Vec<f32>,
+    /// Conditional generators only.
+    pub fake_class: Vec<f32>,
+    /// Shown label of a real item, class of a generated one; empty without classes.
+    pub labels: Vec<u8>,
+    /// Rows of one item stay together: its number decides the half.
+    items: Vec<u32>,
+}
+
+impl Rows {
+    pub fn count(&self) -> usize {
+        self.real.len()
+    }
+
+    pub fn evidence(&self, at: usize) -> Evidence<'_> {
+        let row = at * self.classes..(at + 1) * self.classes;
+        Evidence {
+            class_logits: &self.class[row.clone()],
+            real_logit: self.real[at],
+            fake_class_logits: self.fake_class.get(row),
+            log_latent_ratio: 0.0,
+        }
+    }
+
+    /// The rows that satisfy a condition.
+    fn filter(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let kept: Vec<usize> = (0..self.count()).filter(|&at| keep(at)).collect();
+        let rows = |values: &[f32]| {
+            let row = |&at: &usize| values.get(at * self.classes..(at + 1) * self.classes);
+            kept.iter().filter_map(row).flatten().copied().collect()
+        };
+        Self {
+            classes: self.classes,
+            class: rows(&self.class),
+            real: kept.iter().map(|&at| self.real[at]).collect(),
+            fake_class: rows(&self.fake_class),
+            labels: kept
+                .iter()
+                .filter_map(|&at| self.labels.get(at).copied())
+                .collect(),
+            items: kept.iter().map(|&at| self.items[at]).collect(),
+        }
+    }
+
+    /// Every second item with all its rows.
+    #[must_use]
+    pub fn half(&self, half: Half) -> Self {
+        let mut distinct = self.items.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let wanted = usize::from(half == Half::Second);
+        self.filter(|at| {
+            distinct
+                .binary_search(&self.items[at])
+                .unwrap_or_else(|near| near)
+                % 2
+                == wanted
+        })
+    }
+
+    /// The rows of some classes; all rows where there are no classes.
+    #[must_use]
+    pub fn of_classes(&self, classes: LabelSet) -> Self {
+        self.filter(|at| {
+            self.labels
+                .get(at)
+                .is_none_or(|&class| classes.contains(usize::from(class)))
+        })
+    }
+}
+
+/// What the classifier says about the validation items.
+pub fn real_rows(bundle: &Bundle, data: &Loaded, runtime: &Runtime) -> Result<Rows> {
+    let entry = &bundle.manifest().classifier;
+    let outputs = [entry.outputs.class.as_str(), entry.outputs.real.as_str()];
+    let bytes = bundle.classifier().bytes.clone();
+    let judge = Judge::of(
+        entry.file.clone(),
+        bytes,
+        &outputs,
+        runtime,
+        &RunSettings::default(),
+    )?;
+    let shown: Vec<u32> = data.validation_positives.iter().map(|p| p.item).collect();
+    let answers = judge.judge(&scaled(&data.train.items.select(&shown)))?;
+    let [class, real] = <[Vec<f32>; 2]>::try_from(answers)
+        .ok()
+        .context("a judge gives the outputs that it is asked for")?;
+    Ok(Rows {
+        classes: bundle.labels().len(),
+        class,
+        real,
+        fake_class: Vec::new(),
+        labels: data.validation_positives.iter().map(|p| p.label).collect(),
+        items: shown,
+    })
+}
+
+/// What the classifier says about fresh generated items, of classes as when it was trained.
+pub fn generated_rows(bundle: &Bundle, runtime: &Runtime) -> Result<Rows> {
+    let seed = bundle.manifest().provenance.seed.unwrap_or(0);
+    let proposals = Proposals::new(seed).at_stage(STAGE);
+    let numbers: Vec<u64> = (0..GENERATED).collect();
+    let classes: Vec<u32> = match &bundle.manifest().generator.class {
+        None => Vec::new(),
+        Some(class) => {
+            let of =
+                |&number: &u64| class_at(&class.prior, proposals.uniform(Purpose::Class, number));
+            numbers.iter().map(of).collect()
+        }
+    };
+    let scorer = Scorer::open(bundle, runtime, &RunSettings::default())?;
+    let logits = scorer.score(Requested {
+        proposals,
+        numbers: &numbers,
+        classes: &classes,
+    })?;
+    let mut rows = Rows {
+        classes: bundle.labels().len(),
+        labels: classes.iter().map(|&class| class as u8).collect(),
+        items: numbers.iter().map(|&number| number as u32).collect(),
+        ..Rows::default()
+    };
+    for at in 0..logits.len() {
+        let evidence = logits.evidence(at);
+        rows.class.extend(evidence.class_logits);
+        rows.real.push(evidence.real_logit);
+        rows.fake_class
+            .extend(evidence.fake_class_logits.unwrap_or_default());
+    }
+    Ok(rows)
+}
+
+/// The class at a place in (0, 1) when classes lie side by side by their shares.
+fn class_at(shares: &[f64], place: f64) -> u32 {
+    let mut end = 0.0;
+    let holds = |share: &f64| {
+        end += share;
+        place < end
+    };
+    shares.iter().position(holds).unwrap_or(shares.len() - 1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Rows {
+        Rows {
+            classes: 2,
+            class: (0..10).map(|n| n as f32).collect(),
+            real: vec![0.0, 1.0, 2.0, 3.0, 4.0],
+            fake_class: Vec::new(),
+            labels: vec![0, 1, 0, 1, 1],
+            items: vec![9, 9, 4, 30, 31],
+        }
+    }
+
+    #[test]
+    fn an_item_is_in_one_half_with_all_its_labels() {
+        // In order the items are 4, 9, 30, 31.
+        let [first, second] = [Half::First, Half::Second].map(|half| rows().half(half));
+        assert_eq!(first.real, [2.0, 3.0]);
+        assert_eq!(second.real, [0.0, 1.0, 4.0]);
+        assert_eq!(second.labels, [0, 1, 1]);
+        assert_eq!(second.class, [0.0, 1.0, 2.0, 3.0, 8.0, 9.0]);
+        assert_eq!(first.evidence(1).class_logits, [6.0, 7.0]);
+        assert!(first.evidence(1).fake_class_logits.is_none());
+    }
+
+    #[test]
+    fn rows_of_some_classes_are_kept() {
+        assert_eq!(rows().of_classes(LabelSet::first(1)).real, [0.0, 2.0]);
+        let without = Rows {
+            labels: Vec::new(),
+            ..rows()
+        };
+        assert_eq!(without.of_classes(LabelSet::first(1)).count(), 5);
+    }
+
+    #[test]
+    fn classes_lie_side_by_side_by_their_shares() {
+        let shares = [0.5, 0.0, 0.5];
+        assert_eq!(
+            [0.1, 0.49, 0.5, 0.999].map(|place| class_at(&shares, place)),
+            [0, 0, 2, 2]
+        );
+    }
+}
