@@ -32,7 +32,7 @@ enum Command {
 struct Run {
     /// File that states everything about the run
     #[arg(value_name = "RUN.toml")]
-    run: PathBuf,
+    file: PathBuf,
 
     /// Folder for the result; an unfinished run in it goes on
     #[arg(long, value_name = "DIR")]
@@ -81,15 +81,17 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let program = Program::parse();
     match program.command {
-        Command::Gan(args) => s2m_train::gan::train(&read(&args.run)?, &args.out, &args.machine()?),
+        Command::Gan(args) => {
+            s2m_train::gan::train(&read(&args.file)?, &args.out, &args.machine()?)
+        }
         Command::Classifier(args) => {
-            s2m_train::classifier::train(&read(&args.run)?, &args.out, &args.machine()?)
+            s2m_train::classifier::train(&read(&args.file)?, &args.out, &args.machine()?)
         }
         Command::Calibrate(args) => {
-            s2m_train::classifier::calibrate_again(&read(&args.run)?, &args.out, &args.machine()?)
+            s2m_train::classifier::calibrate_again(&read(&args.file)?, &args.out, &args.machine()?)
         }
         Command::Referee(args) => {
-            s2m_train::referee::train(&read(&args.run)?, &args.out, &args.machine()?)
+            s2m_train::referee::train(&read(&args.file)?, &args.out, &args.machine()?)
         }
     }
 }

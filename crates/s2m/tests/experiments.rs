@@ -345,7 +345,7 @@ fn manifest(item: ItemEntry, latent: usize, conditional: bool) -> Manifest {
             },
         },
         calibration: CalibrationEntry {
-            floor: 0.5,
+            floor: s2m_model::manifest::FloorValue::Same(0.5),
             ..CalibrationEntry::default()
         },
         paper: Some(CalibrationEntry::default()),
