@@ -21,10 +21,7 @@ use crate::session::{Machine, Session};
 use crate::settings::{DEFAULT_TV, SampleSettings};
 
 /// Models shown, each with its picture.
-const MODELS: &[(&str, &str)] = &[
-    ("gaussians-exact", "demo.png"),
-    // The trained one comes with its files: ("gaussians", "demo-trained.png"),
-];
+const MODELS: &[(&str, &str)] = &[("gaussians-exact", "demo.png")];
 
 /// A query beside those of the paper's table, which has no figures for it.
 const BESIDE_THE_PAPER: &str = "A | B";

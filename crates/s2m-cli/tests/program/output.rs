@@ -421,7 +421,13 @@ fn explain_stands_alone_and_refuses_what_does_not_fit() {
 fn info_and_help_and_completions_answer() {
     let root = tempfile::tempdir().unwrap();
     let ran = run(root.path(), &["info"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "gaussians-exact\ngaussians\nmnist-3-5\nmnist-even\nfmnist-even\nmnist-even-conditional\n"));
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (
+            0,
+            "gaussians-exact\nmnist-3-5\nmnist-even\nfmnist-even\nmnist-even-conditional\n"
+        )
+    );
     let ran = run(root.path(), &["info", "gaussians-exact"]);
     assert!(ran.out.contains("A (lower left 4×4 grid)"), "{}", ran.out);
     for command in [

@@ -158,7 +158,10 @@ mod tests {
 
     #[test]
     fn seeds_without_a_value_are_left_out_of_the_mean_and_named() {
-        assert_eq!(cell([Some(1.0), None, Some(3.0)], 2), "2.00 ± 1.41 (2 of 3)");
+        assert_eq!(
+            cell([Some(1.0), None, Some(3.0)], 2),
+            "2.00 ± 1.41 (2 of 3)"
+        );
         assert_eq!(cell([None, None], 2), "-");
         assert_eq!(seeds(&[0, 1, 2], &[0, 1, 2]), "0, 1, 2");
         assert_eq!(seeds(&[1], &[0, 1, 2]), "1; 0, 2 missing");
