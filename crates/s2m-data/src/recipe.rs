@@ -33,6 +33,9 @@ use crate::{gaussians, illustration};
 /// Items in the test part of a toy.
 const TOY_TEST_ITEMS: usize = 10_000;
 
+/// Most items in the training part of a toy.
+const MOST_TOY_ITEMS: u32 = 10_000_000;
+
 /// Why a recipe gives no data.
 #[derive(Debug, Error)]
 pub enum RecipeError {
@@ -73,6 +76,14 @@ pub enum RecipeError {
         name: String,
         /// The labels there are.
         labels: Labels,
+    },
+    /// A toy of more items than memory should hold.
+    #[error("`{format}` is asked for {items} items; {MOST_TOY_ITEMS} are the most")]
+    TooManyItems {
+        /// Which toy.
+        format: &'static str,
+        /// Items asked for.
+        items: u32,
     },
     /// A name that no folder can have.
     #[error(
@@ -241,14 +252,14 @@ impl DataRecipe {
                 Ok([train, test])
             }
             Source::Gaussians { items } => {
-                self.check_toy("gaussians")?;
+                self.check_toy("gaussians", *items)?;
                 Ok([
                     gaussians::draw_from(stream(Part::Train), items.get() as usize),
                     gaussians::draw_from(stream(Part::Test), TOY_TEST_ITEMS),
                 ])
             }
             Source::Illustration { items } => {
-                self.check_toy("illustration")?;
+                self.check_toy("illustration", *items)?;
                 Ok([
                     illustration::draw_from(stream(Part::Train), items.get() as usize),
                     illustration::draw_from(stream(Part::Test), TOY_TEST_ITEMS),
@@ -257,11 +268,14 @@ impl DataRecipe {
         }
     }
 
-    fn check_toy(&self, format: &'static str) -> Result<(), RecipeError> {
-        if self.classes.is_empty() {
-            Ok(())
-        } else {
+    fn check_toy(&self, format: &'static str, items: NonZeroU32) -> Result<(), RecipeError> {
+        let items = items.get();
+        if !self.classes.is_empty() {
             Err(RecipeError::ClassesOfToy { format })
+        } else if items > MOST_TOY_ITEMS {
+            Err(RecipeError::TooManyItems { format, items })
+        } else {
+            Ok(())
         }
     }
 
@@ -334,6 +348,18 @@ mod tests {
         let path = |name| folder.join(format!("{part}-{name}"));
         fs::write(path("images-idx3-ubyte"), images.concat()).unwrap();
         fs::write(path("labels-idx1-ubyte"), labels.concat()).unwrap();
+    }
+
+    #[test]
+    fn a_toy_does_not_fill_the_memory() {
+        let recipe: DataRecipe = toml::from_str(
+            "name = \"x\"\nsource = { format = \"gaussians\", items = 4000000000 }\nlabelling = { model = \"per-class\" }",
+        )
+        .unwrap();
+        assert_eq!(
+            recipe.load().unwrap_err().to_string(),
+            "`gaussians` is asked for 4000000000 items; 10000000 are the most"
+        );
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct CalibrationSettings {
     pub purity: f64,
     /// Largest floor that the purity may ask for.
     pub highest_floor: f64,
-    /// Share of a joint class's effective items that its floor leaves at least.
+    /// Share of a joint class's effective items that its floor leaves, unless it is one half already.
     pub least_kept: f64,
 }
 
@@ -371,21 +371,26 @@ impl<'a> HeldOut<'a> {
     }
 }
 
-/// The floor that the purity asks for, in whole hundredths down to what leaves enough effective items.
+/// Floors are not lowered under this: an item that is more likely something else is no sample.
+const LEAST_LOWERED: u32 = 50;
+
+/// The floor that the purity asks for, lowered in hundredths to what leaves enough effective items,
+/// but not under one half.
 fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
     let share =
         |floor: f64| purity::kept(items, floor.ln()).map_or(0.0, |kept| kept.effective_share);
     let least = settings.least_kept * share(0.0);
     let wanted = purity::log_floor_for(items, settings.purity).map_or(1.0, f64::exp);
     let wanted = wanted.min(settings.highest_floor);
-    if share(wanted) >= least {
+    let lowest = f64::from(LEAST_LOWERED) / 100.0;
+    if wanted <= lowest || share(wanted) >= least {
         return wanted;
     }
-    let hundredths = (0..=(wanted * 100.0) as u32)
-        .rev()
-        .map(|n| f64::from(n) / 100.0);
-    let bearable = hundredths.into_iter().find(|&floor| share(floor) >= least);
-    bearable.unwrap_or(0.0)
+    let hundredths = LEAST_LOWERED..=(wanted * 100.0) as u32;
+    let mut lowered = hundredths.rev().map(|n| f64::from(n) / 100.0);
+    lowered
+        .find(|&floor| share(floor) >= least)
+        .unwrap_or(lowest)
 }
 
 /// Log weights of items under their density and tempered, clipped odds.
@@ -542,6 +547,14 @@ mod tests {
         ];
         let floor = floor_for(&items, &settings);
         assert!(floor > 0.5 && floor <= 0.6, "{floor}");
+        // Nothing here is more likely right than wrong: half of the items would ask for 0.3.
+        let items = [
+            item(1.0, 0.4),
+            item(1.0, 0.3),
+            item(1.0, 0.2),
+            item(1.0, 0.1),
+        ];
+        assert_eq!(floor_for(&items, &settings), 0.5);
         assert_eq!(floor_for(&[item(1.0, 0.95)], &settings), 0.0);
     }
 

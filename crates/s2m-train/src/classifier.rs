@@ -491,3 +491,34 @@ pub fn calibrate_again(settings: &ClassifierSettings, out: &Path, machine: &Mach
     calibrate::bundles(&folder, (&gan, &loaded), &replicas, settings, machine)?;
     folder.claim(settings)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every level of a file comes back as it is, and what lies between two goes to the nearer one,
+    /// halves to even: the rule of the scoring graph (`s2m_model::onnx::adapter`).
+    #[test]
+    fn pictures_are_rounded_as_they_are_written() {
+        let step = 2.0_f32 / 255.0;
+        let at = |level: f32| level * step - 1.0;
+        let given = [at(0.0), at(7.4), at(7.6), at(255.0), 1.7, -3.0];
+        let found =
+            Vec::<f32>::try_from(as_written(&Tensor::from_slice(&given))).unwrap_or_default();
+        let wanted = [0.0, 7.0, 8.0, 255.0, 255.0, 0.0].map(at);
+        for (a, b) in found.iter().zip(wanted) {
+            assert!((a - b).abs() < 1e-6, "{found:?} against {wanted:?}");
+        }
+        assert_eq!(found.len(), 6);
+    }
+
+    /// Logits (0, log 3): probabilities 1/4 and 3/4.
+    #[test]
+    fn cross_entropy_is_the_mean_over_the_batch_of_each_replica() {
+        let logits =
+            Tensor::from_slice(&[0.0_f32, 3.0_f32.ln(), 0.0, 3.0_f32.ln()]).view([1, 2, 2]);
+        let labels = Tensor::from_slice(&[0_i64, 1]).view([1, 2]);
+        let wanted = -f64::midpoint(0.25_f64.ln(), 0.75_f64.ln());
+        assert!((cross_entropy(&logits, &labels).double_value(&[0]) - wanted).abs() < 1e-6);
+    }
+}

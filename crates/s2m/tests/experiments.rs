@@ -148,7 +148,7 @@ fn the_gaussians_come_out_of_exact_networks_as_they_should() {
     fs::write(place.path("out/NOTES.md"), "A remark by hand.\n").unwrap();
     let made = place.reproduce(Experiment::Gaussians, Some(&trainer));
     assert_eq!(*trainer.asked.borrow(), ["gan", "classifier"]);
-    assert_eq!(made.tables[0].rows.len(), 5 * 3 + 1);
+    assert_eq!(made.tables[0].rows.len(), 5 * 4 + 1);
     let row = |name: &str| {
         let rows = made.tables[0].rows.iter();
         rows.into_iter().find(|row| row[0] == name).unwrap().clone()
@@ -158,7 +158,7 @@ fn the_gaussians_come_out_of_exact_networks_as_they_should() {
         (alone[2].as_str(), alone[7].as_str()),
         ("30.17 ± 0.35", "1.0 ± 0.0")
     );
-    let mh = row("A - B: GAN + S2M, mh, K = 400");
+    let mh = row("A - B: GAN + S2M, chosen settings, mh, K = 400");
     assert_eq!(
         (mh[1].as_str(), mh[7].as_str()),
         ("100.00 ± 0.00", "400.0 ± 0.0")

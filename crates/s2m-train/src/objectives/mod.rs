@@ -273,6 +273,139 @@ mod tests {
         assert_eq!(exact.double_value(&[0]), 16.0);
     }
 
+    /// Steps of an objective on the one-dimensional data whose networks are set by hand: `fill` gives
+    /// the value of every weight by network and name. The learning rate is too small to change one.
+    fn losses(objective: &str, fill: impl Fn(&str, &str) -> f64) -> Vec<f64> {
+        let recipe = r#"
+            name = "line"
+            source = { format = "illustration", items = 500 }
+            labelling = { model = "one-of" }"#;
+        let data = [toml::from_str(recipe).unwrap()];
+        let loaded = crate::replica::load(&data).unwrap();
+        let replicas = crate::replica::replicas(&data, &[0]);
+        let feed = Feed::training(&loaded, &replicas, Device::Cpu).unwrap();
+        let settings: ObjectiveSettings = toml::from_str(objective).unwrap();
+        settings.check().unwrap();
+        let mut built = settings
+            .build(&Setup {
+                keys: &[1],
+                network: &NetworkSettings {
+                    latent: 2,
+                    hidden: vec![4],
+                },
+                optimizer: toml::from_str("kind = \"sgd\"\nlearning-rate = 1e-30").unwrap(),
+                batch: 8,
+                ema: 0.0,
+                size: 1,
+                picture: false,
+                labels: 2,
+                device: Device::Cpu,
+            })
+            .unwrap();
+        for member in built.members() {
+            let parts: Vec<Tensor> = member
+                .parameters
+                .specs()
+                .iter()
+                .map(|spec| {
+                    let size: i64 = spec.shape.iter().product();
+                    Tensor::full(
+                        [1, size],
+                        fill(member.name, &spec.name),
+                        (Kind::Float, Device::Cpu),
+                    )
+                })
+                .collect();
+            member.parameters.set(&Tensor::cat(&parts, 1));
+        }
+        let mut noise = crate::noise::Noise::new(&[1], built.needs(), Device::Cpu);
+        let found = built.step(&feed, &mut Draws::new(noise.at(0)));
+        assert_eq!(found.size(), [built.losses().len() as i64, 1]);
+        Vec::<f32>::try_from(found.view(-1))
+            .unwrap()
+            .into_iter()
+            .map(f64::from)
+            .collect()
+    }
+
+    fn close(found: &[f64], wanted: &[f64]) {
+        assert_eq!(found.len(), wanted.len());
+        for (a, b) in found.iter().zip(wanted) {
+            assert!((a - b).abs() < 1e-5, "{found:?} against {wanted:?}");
+        }
+    }
+
+    /// A critic that is 3 everywhere: no distance, a slope of 0 and so a penalty of 1.
+    #[test]
+    fn losses_of_wgan_gp_are_its_formula() {
+        let constant = |_: &str, name: &str| if name == "layers.1.bias" { 3.0 } else { 0.0 };
+        let found = losses(
+            "kind = \"wgan-gp\"\ncritic-steps = 2\npenalty = 10.0",
+            constant,
+        );
+        close(&found, &[0.0, 1.0, -3.0]);
+    }
+
+    /// Features of 1 everywhere, a score of 0.5 and label vectors of 0.25: 0.5 + 4·0.25 for both labels.
+    #[test]
+    fn losses_of_the_projection_critic_are_its_formula() {
+        let fill = |network: &str, name: &str| match (network, name) {
+            ("critic", "layers.0.bias") => 1.0,
+            ("critic", "score.bias") => 0.5,
+            ("critic", "labels.weight") => 0.25,
+            _ => 0.0,
+        };
+        let found = losses(
+            "kind = \"conditional\"\ncritic-steps = 1\npenalty = 10.0",
+            fill,
+        );
+        close(&found, &[0.0, 1.0, -1.5]);
+    }
+
+    /// All outputs are 2, so both classes have posterior 1/2: cross entropy log 2, no divergence.
+    #[test]
+    fn losses_of_cp_gan_are_its_formula() {
+        let fill = |_: &str, name: &str| if name == "layers.1.bias" { 2.0 } else { 0.0 };
+        let text = "kind = \"cp-gan\"\ncritic-steps = 1\npenalty = 10.0\nclass-weight = 1.0\nposterior-weight = 0.4";
+        close(&losses(text, fill), &[0.0, 1.0, 2.0_f64.ln(), -2.0, 0.0]);
+    }
+
+    /// A critic that is 1 everywhere: 2.5·(1 − 2)² + 0.5·(1 + 2)² + (1 + 0.5)², and (1 − 1.5)².
+    #[test]
+    fn losses_of_rumi_lsgan_are_its_formula() {
+        let fill = |network: &str, name: &str| {
+            if (network, name) == ("critic", "layers.1.bias") {
+                1.0
+            } else {
+                0.0
+            }
+        };
+        let text = "kind = \"rumi-lsgan\"\ncritic-steps = 1\ngenerated = -0.5\nwanted = 2.0\navoided = -2.0\ntarget = 1.5\nwanted-weight = 2.5\navoided-weight = 0.5";
+        close(&losses(text, fill), &[2.5 + 4.5 + 2.25, 0.25]);
+    }
+
+    /// Logits of 0, 1 and 2 for D_p, D_u and D_n, π_p = 1/4 and weights 2, 3 and 5.
+    #[test]
+    fn losses_of_gen_pu_are_its_formula() {
+        let fill = |network: &str, name: &str| match (network, name) {
+            ("critic-unlabelled", "layers.1.bias") => 1.0,
+            ("critic-negative", "layers.1.bias") => 2.0,
+            _ => 0.0,
+        };
+        let text = "kind = \"gen-pu\"\ncritic-steps = 1\npositive-weight = 2.0\nunlabelled-weight = 3.0\nnegative-weight = 5.0\npositive-share = 0.25";
+        // softplus(−v) = −log D of a real item, softplus(v) = −log(1 − D) of a generated one.
+        let [real, fake] = [|v: f64| (-v).exp().ln_1p(), |v: f64| v.exp().ln_1p()];
+        let wanted = [
+            2.0 * 2.0_f64.ln(),
+            real(1.0) + fake(1.0),
+            real(2.0) + fake(2.0),
+            0.25 * (2.0 * real(0.0) + 3.0 * real(1.0)),
+            // G_n wants D_n to tell it from positives, so D_n's loss on it counts with its own sign.
+            0.75 * (3.0 * real(1.0) + 5.0 * fake(2.0)),
+        ];
+        close(&losses(text, fill), &wanted);
+    }
+
     #[test]
     fn points_between_lie_on_the_line() {
         let [made, real] =
