@@ -434,7 +434,7 @@ fn nothing_trained_means_that_everything_is_missing_and_nothing_fails() {
         "MNIST-3/5: there is no referee (referee-mnist), so nothing is judged"
     );
     let made = place.reproduce(Experiment::Gaussians, None);
-    assert_eq!(made.missing.len(), 5 * 3);
+    assert_eq!(made.missing.len(), 5 * 4);
     assert_eq!(made.missing[0], "A: GAN alone, seed 0, 1, 2: not trained");
     assert!(made.pictures.is_empty());
     assert_eq!(made.tables[0].rows[0][1], "-");
