@@ -81,6 +81,10 @@ impl CalibrationSettings {
 /// Heaviest tail of weights, as a Pareto index; samplers state no error beyond it.
 const HEAVIEST_TAIL: f64 = 0.4;
 
+/// Share of the effective sample size without D_v from which on its tail is not looked at: then the
+/// heaviest items cannot hold much, and a larger temperature would only take D_v's say away.
+const HARMLESS: f64 = 0.5;
+
 /// Each try of a larger temperature is this many times the one before, up to a limit.
 const STEP: f64 = 1.05;
 const HIGHEST_TEMPERATURE: f64 = 1e6;
@@ -277,6 +281,10 @@ impl<'a> HeldOut<'a> {
     ) -> Result<()> {
         let clip = entry.odds_clip.unwrap_or(f64::INFINITY);
         let reachable = self.reachable(made, entry)?;
+        let heavy = |items: Generated<'_>, temperature: f64| {
+            let index = tail_index(&log_weights(items, temperature, clip));
+            index.is_some_and(|index| index > HEAVIEST_TAIL)
+        };
         let keeps_enough = |temperature: f64| {
             reachable.iter().all(|(_, log_density, rows)| {
                 let items = Generated {
@@ -285,9 +293,8 @@ impl<'a> HeldOut<'a> {
                 };
                 let alone = odds::effective_share(items, f64::INFINITY, clip);
                 let share = odds::effective_share(items, temperature, clip);
-                let tail = tail_index(&log_weights(items, temperature, clip));
                 share >= settings.least_effective_share * alone
-                    && tail.is_none_or(|index| index <= HEAVIEST_TAIL)
+                    && (share >= HARMLESS * alone || !heavy(items, temperature))
             })
         };
         while !keeps_enough(entry.temperature.real) && entry.temperature.real < HIGHEST_TEMPERATURE
