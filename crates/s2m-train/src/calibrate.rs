@@ -282,7 +282,7 @@ impl<'a> HeldOut<'a> {
         let clip = entry.odds_clip.unwrap_or(f64::INFINITY);
         let reachable = self.reachable(made, entry)?;
         let heavy = |items: Generated<'_>, temperature: f64| {
-            let index = tail_index(&log_weights(items, temperature, clip));
+            let index = tail_index(&odds::log_weights(items, temperature, clip));
             index.is_some_and(|index| index > HEAVIEST_TAIL)
         };
         let keeps_enough = |temperature: f64| {
@@ -398,14 +398,6 @@ fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
     lowered
         .find(|&floor| share(floor) >= least)
         .unwrap_or(lowest)
-}
-
-/// Log weights of items under their density and tempered, clipped odds.
-fn log_weights(items: Generated<'_>, temperature: f64, clip: f64) -> Vec<f64> {
-    let log_clip = clip.ln();
-    let odds = |v: &f32| (f64::from(*v) / temperature).clamp(-log_clip, log_clip);
-    let pairs = items.log_density.iter().zip(items.real_logits);
-    pairs.map(|(density, v)| density + odds(v)).collect()
 }
 
 /// Calibrates the bundle of every replica in place, and keeps what was found in `held-out.json`.

@@ -13,6 +13,8 @@
 //! same odds weigh the same, and a larger `T` tells them apart again. So the search walks up from the
 //! given temperature and refines the first place where the wanted share is reached.
 
+use crate::diagnostics::summarise;
+
 /// Step of the walk: each temperature is this many times the one before.
 const STEP: f64 = 1.05;
 
@@ -57,30 +59,18 @@ pub struct Generated<'a> {
     pub real_logits: &'a [f32],
 }
 
-/// Effective share of generated items under their density times odds `exp(v / temperature)` kept in
-/// `[1/clip, clip]`; an infinite temperature leaves the density alone.
-///
-/// Zero where none is supported.
-pub fn effective_share(items: Generated<'_>, temperature: f64, clip: f64) -> f64 {
+/// Log weights: the density times odds `exp(v / temperature)` kept in `[1/clip, clip]`; `-∞` outside
+/// the support. An infinite temperature leaves the density alone.
+pub fn log_weights(items: Generated<'_>, temperature: f64, clip: f64) -> Vec<f64> {
     let log_clip = clip.ln();
     let log_odds = |v: &f32| (f64::from(*v) / temperature).clamp(-log_clip, log_clip);
-    let pairs = || items.log_density.iter().zip(items.real_logits);
-    let log_weights = || {
-        let supported = pairs().filter(|(density, _)| **density > f64::NEG_INFINITY);
-        supported.map(|(density, v)| density + log_odds(v))
-    };
-    let largest = log_weights().fold(f64::NEG_INFINITY, f64::max);
-    let (mut sum, mut squares) = (0.0, 0.0);
-    for log_weight in log_weights() {
-        let w = (log_weight - largest).exp();
-        sum += w;
-        squares += w * w;
-    }
-    if squares > 0.0 {
-        sum * sum / (pairs().len() as f64 * squares)
-    } else {
-        0.0
-    }
+    let pairs = items.log_density.iter().zip(items.real_logits);
+    pairs.map(|(density, v)| density + log_odds(v)).collect()
+}
+
+/// Effective share of generated items under [`log_weights`]; zero where none is supported.
+pub fn effective_share(items: Generated<'_>, temperature: f64, clip: f64) -> f64 {
+    summarise(&log_weights(items, temperature, clip)).weight_ess
 }
 
 /// A temperature of `D_v` that leaves enough of the generated items.
