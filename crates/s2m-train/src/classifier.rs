@@ -384,7 +384,6 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         "`batch` must be from 1 to 1048576"
     );
     ensure!(settings.epochs > 0, "`epochs` must be above 0");
-    settings.optimizer.check()?;
     settings.calibration.check()?;
     ensure!(
         settings.real != RealSettings::Frozen { epochs: 0 },
@@ -412,11 +411,6 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         .iter()
         .map(|replica| noise::key(replica.key(), Purpose::Weights, "classifier"))
         .collect();
-    let start = Start {
-        keys: &keys,
-        optimizer: settings.optimizer,
-        device: machine.device,
-    };
     let per_epoch = generators.steps_per_epoch(settings.batch)?;
     let plan = Plan {
         what: "classifier",
@@ -428,16 +422,28 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         origin: &generators.sha256,
     };
     plan.check()?;
+    settings.optimizer.check(plan.steps)?;
     machine.set(settings.precision)?;
+    let changes_at = settings.epochs * per_epoch;
+    let start = |steps| Start {
+        keys: &keys,
+        optimizer: settings.optimizer,
+        steps,
+        device: machine.device,
+    };
+    let other_steps = match settings.real.fit() {
+        RealFit::Frozen => plan.steps - changes_at,
+        RealFit::Shared | RealFit::Smoothed => plan.steps,
+    };
     let mut training = Training {
         settings,
         generators: &generators,
         network: &network,
         feed: Feed::training(&generators.loaded, &generators.replicas, machine.device)?,
         picture,
-        changes_at: settings.epochs * per_epoch,
-        class: Trained::new("class", network.class_specs(), &start),
-        others: Trained::new("others", network.other_specs(), &start),
+        changes_at,
+        class: Trained::new("class", network.class_specs(), &start(changes_at)),
+        others: Trained::new("others", network.other_specs(), &start(other_steps)),
     };
     folder.claim(settings)?;
     let taken = training::run(&mut training, &plan, &folder, machine)?;

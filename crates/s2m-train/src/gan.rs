@@ -88,8 +88,10 @@ impl GanSettings {
             );
         }
         ensure!(self.grid_every > 0, "`grid-every` must be above 0");
-        self.optimizer.check()?;
         self.objective.check()?;
+        let critic_steps = self.objective.critic_steps().unsigned_abs();
+        self.optimizer
+            .check(self.steps.saturating_mul(critic_steps))?;
         ensure!(
             !self.network.hidden.is_empty()
                 && self
@@ -134,6 +136,8 @@ pub fn objective(
         keys: &keys,
         network: &settings.network,
         optimizer: settings.optimizer,
+        steps: settings.steps,
+        critic_steps: settings.objective.critic_steps().unsigned_abs(),
         batch: settings.batch,
         ema: settings.ema,
         size: items.item_size() as i64,

@@ -75,7 +75,6 @@ fn forward(weights: &[Tensor], x: &Tensor) -> (Tensor, Tensor) {
 /// Trains the referee and writes `referee.onnx` and what it reaches.
 pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Result<()> {
     ensure!(settings.epochs > 0, "`epochs` must be above 0");
-    settings.optimizer.check()?;
     ensure!(
         (1..=1 << 20).contains(&settings.batch),
         "`batch` must be from 1 to 1048576"
@@ -95,12 +94,6 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     let mut specs = Trunk::LeNet5.specs("");
     specs.extend(Spec::layer("class", &[classes, lenet5::FEATURES]));
     let keys = [replica.key()];
-    let start = Start {
-        keys: &keys,
-        optimizer: settings.optimizer,
-        device: machine.device,
-    };
-    let trained = Trained::new("referee", specs, &start);
     let items = Labelled::new(&data.train, &data.split.train, machine.device);
     let count = items.classes.size()[0];
     let plan = Plan {
@@ -115,7 +108,15 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         origin: "",
     };
     plan.check()?;
+    settings.optimizer.check(plan.steps)?;
     machine.set(settings.precision)?;
+    let start = Start {
+        keys: &keys,
+        optimizer: settings.optimizer,
+        steps: plan.steps,
+        device: machine.device,
+    };
+    let trained = Trained::new("referee", specs, &start);
     let mut lesson = Lesson {
         trained,
         items,

@@ -18,13 +18,15 @@ pub struct Start<'a> {
     /// One key per replica.
     pub keys: &'a [u64],
     pub optimizer: OptimizerSettings,
+    /// Steps that their optimisers will take.
+    pub steps: u64,
     pub device: Device,
 }
 
 impl Trained {
     pub fn new(name: &'static str, specs: Vec<Spec>, start: &Start<'_>) -> Self {
         let parameters = Parameters::new(name, specs, start.keys, start.device);
-        let optimizer = Optimizer::new(start.optimizer, &parameters);
+        let optimizer = Optimizer::new(start.optimizer, &parameters, start.steps);
         Self {
             name,
             parameters,

@@ -8,18 +8,11 @@
 //! share(T) = (Σw)² / (N Σw²)
 //! ```
 //!
-//! and `D_v` is tempered until a wanted share is left. Without the clip the share grows with `T`
-//! (the cumulant function of `v` is convex). With it, it need not: items that are all clipped to the
-//! same odds weigh the same, and a larger `T` tells them apart again. So the search walks up from the
-//! given temperature and refines the first place where the wanted share is reached.
+//! Without the clip the share grows with `T` (the cumulant function of `v` is convex). With it, it need
+//! not: items that are all clipped to the same odds weigh the same, and a larger `T` tells them apart
+//! again. So whoever looks for the `T` that leaves a wanted share walks up step by step.
 
 use crate::diagnostics::summarise;
-
-/// Step of the walk: each temperature is this many times the one before.
-const STEP: f64 = 1.05;
-
-/// The walk ends here at the latest.
-const LARGEST_TEMPERATURE: f64 = 1e9;
 
 /// Largest odds that `held_out_real` items can support: one more item than were seen.
 pub fn odds_clip(held_out_real: usize) -> f64 {
@@ -73,47 +66,6 @@ pub fn effective_share(items: Generated<'_>, temperature: f64, clip: f64) -> f64
     summarise(&log_weights(items, temperature, clip)).weight_ess
 }
 
-/// A temperature of `D_v` that leaves enough of the generated items.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tempered {
-    /// The temperature.
-    pub temperature: f64,
-    /// The effective share that it leaves.
-    pub effective_share: f64,
-    /// The floor decided: the temperature is larger than the one given.
-    pub decided_by_floor: bool,
-}
-
-/// The smallest temperature from `temperature` up that leaves an effective share of `least_share`.
-///
-/// `least_share` lies below 1. Where even the largest temperature does not reach it (no items), the
-/// share that is returned says so.
-pub fn temper_to(items: Generated<'_>, temperature: f64, clip: f64, least_share: f64) -> Tempered {
-    let share = |t: f64| effective_share(items, t, clip);
-    let (mut low, mut high) = (temperature, temperature);
-    while share(high) < least_share && high < LARGEST_TEMPERATURE {
-        low = high;
-        high *= STEP;
-    }
-    // `high` reaches the share, `low` does not; halve until no number lies between them.
-    loop {
-        let middle = f64::midpoint(low, high);
-        if middle <= low || middle >= high {
-            break;
-        }
-        if share(middle) < least_share {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Tempered {
-        temperature: high,
-        effective_share: share(high),
-        decided_by_floor: high > temperature,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -128,15 +80,6 @@ mod tests {
             real_logits: logits,
         };
         effective_share(items, temperature, clip)
-    }
-
-    fn temper(logits: &[f32], temperature: f64, clip: f64, least_share: f64) -> Tempered {
-        let log_density = vec![-1.5; logits.len()];
-        let items = Generated {
-            log_density: &log_density,
-            real_logits: logits,
-        };
-        temper_to(items, temperature, clip, least_share)
     }
 
     /// Densities 1, 3 and none with odds 2, 1 and 9: weights 2, 3 and 0.
@@ -200,26 +143,6 @@ mod tests {
             let share = |t| share_of(&v, t, f64::INFINITY);
             prop_assert!(share(t * factor) >= share(t) - 1e-12);
         }
-
-        #[test]
-        fn the_tempered_share_is_reached_and_no_lower_temperature_reaches_it(
-            v in logits(), t in 0.2..3.0f64, least in 0.05..0.95f64, clip in 1.5..1e6f64,
-        ) {
-            let found = temper(&v, t, clip, least);
-            prop_assert!(found.effective_share >= least);
-            prop_assert_eq!(found.decided_by_floor, found.temperature > t);
-            prop_assert_eq!(found.effective_share, share_of(&v, found.temperature, clip));
-            // Brute force: no temperature below it that the walk looked at is enough.
-            let mut lower = t;
-            while lower < found.temperature {
-                prop_assert!(share_of(&v, lower, clip) < least);
-                lower *= STEP;
-            }
-            // Nor the one just below.
-            if found.decided_by_floor {
-                prop_assert!(share_of(&v, found.temperature.next_down(), clip) < least);
-            }
-        }
     }
 
     #[test]
@@ -233,14 +156,9 @@ mod tests {
         // The clip at the lower end: odds 1/16 and 1 become 1/2 and 1.
         let low = [-(16.0_f32.ln()), 0.0];
         assert!((share_of(&low, 1.0, 2.0) - 2.25 / 2.5).abs() < 1e-12);
-        let found = temper(&v, 1.0, f64::INFINITY, 16.0 / 18.0);
-        assert!((found.temperature - 2.0).abs() < 1e-6 && found.decided_by_floor);
-        let enough = temper(&v, 1.0, f64::INFINITY, 0.6);
-        assert_eq!((enough.temperature, enough.decided_by_floor), (1.0, false));
         // Logits beyond every exponential.
         assert_eq!(share_of(&[1e30, -1e30], 1.0, f64::INFINITY), 0.5);
         assert_eq!(share_of(&[], 1.0, 10.0), 0.0);
-        assert_eq!(temper(&[], 1.0, 10.0, 0.5).effective_share, 0.0);
         assert_eq!(odds_clip(6000), 6001.0);
     }
 
@@ -251,15 +169,6 @@ mod tests {
         assert_eq!(share(1.0), 1.0);
         assert!(share(2.0) < 0.95);
         assert!(share(20.0) > 0.99);
-        // Enough is left near temperature 0.8, far too little at 2, and enough again from 3.4 on.
-        let logits = [3.0, 6.0, -0.1];
-        let clip = 3.0_f64.exp();
-        assert!(share_of(&logits, 2.0, clip) < 0.52);
-        let found = temper(&logits, 0.65, clip, 0.695);
-        assert!(
-            found.temperature > 0.65 && found.temperature < 1.0,
-            "{found:?}"
-        );
     }
 
     // scikit-learn 1.9.1: roc_auc_score(t, v), with t and v as in temperature.rs:

@@ -54,7 +54,7 @@ impl Conditional {
             batch: setup.batch,
             labels: setup.labels,
             generator: setup.generator("generator", setup.labels),
-            critic: Trained::new("critic", specs, &setup.start()),
+            critic: setup.critic_of("critic", specs),
             features,
         }
     }

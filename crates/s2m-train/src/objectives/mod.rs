@@ -14,7 +14,7 @@ use crate::feed::Feed;
 use crate::networks::mlp::{End, Generator, Mlp};
 use crate::noise::{Draws, Needs};
 use crate::optimizer::OptimizerSettings;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, Spec};
 use crate::trained::{Start, Trained};
 
 /// Which objective, and its constants; read from `objective` in a run file.
@@ -43,6 +43,10 @@ pub struct Setup<'a> {
     pub keys: &'a [u64],
     pub network: &'a NetworkSettings,
     pub optimizer: OptimizerSettings,
+    /// Steps of the generators.
+    pub steps: u64,
+    /// Steps of the critics before each of these.
+    pub critic_steps: u64,
     pub batch: i64,
     /// Decay of the generator's average.
     pub ema: f64,
@@ -54,10 +58,12 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    fn start(&self) -> Start<'_> {
+    /// For networks that take so many steps.
+    fn start(&self, steps: u64) -> Start<'_> {
         Start {
             keys: self.keys,
             optimizer: self.optimizer,
+            steps,
             device: self.device,
         }
     }
@@ -66,15 +72,21 @@ impl Setup<'_> {
         let end = if self.picture { End::Tanh } else { End::Linear };
         let hidden = &self.network.hidden;
         let generator = Generator::new(self.network.latent, codes, hidden, self.size, end);
-        let trained = Trained::new(name, generator.mlp.specs(), &self.start()).averaged(self.ema);
+        let trained =
+            Trained::new(name, generator.mlp.specs(), &self.start(self.steps)).averaged(self.ema);
         (generator, trained)
     }
 
     /// A critic with `outputs` scores.
     fn critic(&self, name: &'static str, outputs: i64) -> (Mlp, Trained) {
         let mlp = Mlp::new(self.size, &self.network.hidden, outputs, End::Linear);
-        let trained = Trained::new(name, mlp.specs(), &self.start());
-        (mlp, trained)
+        (mlp.clone(), self.critic_of(name, mlp.specs()))
+    }
+
+    /// A critic with these weights.
+    fn critic_of(&self, name: &'static str, specs: Vec<Spec>) -> Trained {
+        let steps = self.steps.saturating_mul(self.critic_steps);
+        Trained::new(name, specs, &self.start(steps))
     }
 }
 
@@ -134,26 +146,29 @@ pub trait Objective {
 const MOST_CRITIC_STEPS: i64 = 100;
 
 impl ObjectiveSettings {
+    /// Critic steps before one generator step.
+    pub fn critic_steps(&self) -> i64 {
+        match self {
+            Self::WganGp(s) => s.critic_steps,
+            Self::Conditional(s) => s.critic_steps,
+            Self::CpGan(s) => s.critic_steps,
+            Self::GenPu(s) => s.critic_steps,
+            Self::RumiLsgan(s) => s.critic_steps,
+        }
+    }
+
     /// Refuses constants that no training can use.
     pub fn check(&self) -> Result<()> {
-        let (critic_steps, weights, shares) = match self {
-            Self::WganGp(s) => (s.critic_steps, vec![s.penalty], vec![]),
-            Self::Conditional(s) => (s.critic_steps, vec![s.penalty], vec![]),
-            Self::CpGan(s) => (
-                s.critic_steps,
-                vec![s.penalty, s.class_weight, s.posterior_weight],
-                vec![],
-            ),
+        let critic_steps = self.critic_steps();
+        let (weights, shares) = match self {
+            Self::WganGp(s) => (vec![s.penalty], vec![]),
+            Self::Conditional(s) => (vec![s.penalty], vec![]),
+            Self::CpGan(s) => (vec![s.penalty, s.class_weight, s.posterior_weight], vec![]),
             Self::GenPu(s) => (
-                s.critic_steps,
                 vec![s.positive_weight, s.unlabelled_weight, s.negative_weight],
                 vec![s.positive_share],
             ),
-            Self::RumiLsgan(s) => (
-                s.critic_steps,
-                vec![s.wanted_weight, s.avoided_weight],
-                vec![],
-            ),
+            Self::RumiLsgan(s) => (vec![s.wanted_weight, s.avoided_weight], vec![]),
         };
         ensure!(
             (1..=MOST_CRITIC_STEPS).contains(&critic_steps),
@@ -294,6 +309,8 @@ mod tests {
                     hidden: vec![4],
                 },
                 optimizer: toml::from_str("kind = \"sgd\"\nlearning-rate = 1e-30").unwrap(),
+                steps: 1,
+                critic_steps: settings.critic_steps().unsigned_abs(),
                 batch: 8,
                 ema: 0.0,
                 size: 1,
