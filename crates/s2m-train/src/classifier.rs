@@ -461,15 +461,15 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
     }
     let data = (&generators.gan, generators.loaded.as_slice());
     calibrate::bundles(&folder, data, &generators.replicas, settings, machine)?;
-    folder.finish(&json!({
+    let summary = json!({
         "steps": taken.steps,
         "seconds": taken.seconds,
         "steps_per_second": taken.steps as f64 / taken.seconds,
         "replicas": generators.replicas.len(),
         "device": machine.name(),
-        "largest_export_difference": largest,
         "generators": generators.sha256,
-    }))
+    });
+    folder.finish(largest, summary)
 }
 
 /// Calibrates the bundles of a finished run again, by the run file's `calibration` and `paper`.

@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::export::LIMIT;
+
 /// The resolved run file.
 const RUN_FILE: &str = "run.toml";
 
@@ -83,8 +85,14 @@ impl RunFolder {
         self.join("done.json").is_file()
     }
 
-    pub fn finish(&self, summary: &impl Serialize) -> Result<()> {
-        self.write_json("done.json", summary)
+    /// Ends the run: says how well its exported networks agree with libtorch, and writes the summary.
+    #[expect(clippy::print_stderr, reason = "talk goes to stderr")]
+    pub fn finish(&self, export_difference: f64, mut summary: Value) -> Result<()> {
+        eprintln!(
+            "exported networks differ from libtorch by at most {export_difference:.1e} (allowed: {LIMIT:.0e})"
+        );
+        summary["largest_export_difference"] = export_difference.into();
+        self.write_json("done.json", &summary)
     }
 
     pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {

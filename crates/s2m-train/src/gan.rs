@@ -181,14 +181,14 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
     machine.set(Precision::Float32)?;
     let outputs = game.objective.outputs();
     let difference = export_all(&machine.runtime, &folder, &loaded, &replicas, &outputs)?;
-    folder.finish(&json!({
+    let summary = json!({
         "steps": taken.steps,
         "seconds": taken.seconds,
         "steps_per_second": taken.steps as f64 / taken.seconds,
         "replicas": replicas.len(),
         "device": machine.name(),
-        "largest_export_difference": difference,
-    }))
+    });
+    folder.finish(difference, summary)
 }
 
 /// A GAN in training.

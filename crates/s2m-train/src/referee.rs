@@ -141,14 +141,14 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         "referee.json",
         &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
     )?;
-    folder.finish(&json!({
+    let summary = json!({
         "steps": taken.steps,
         "seconds": taken.seconds,
         "steps_per_second": taken.steps as f64 / taken.seconds,
         "replicas": 1,
         "device": machine.name(),
-        "largest_export_difference": difference,
-    }))
+    });
+    folder.finish(difference, summary)
 }
 
 /// A referee in training.
