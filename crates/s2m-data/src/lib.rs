@@ -4,6 +4,9 @@
 //! a test part, the split into training and validation items, and the single positive labels that
 //! training may see. The full label sets make that view and judge results; nothing else reads them.
 //!
+//! Results come back from disk as pictures ([`picture_folder`], [`picture_file`], [`resize`]) or as
+//! arrays of NumPy ([`npy`]).
+//!
 //! ```
 //! use s2m_data::{illustration, split::split, view::{View, observed}};
 //!
@@ -21,9 +24,14 @@ mod dataset;
 pub mod gaussians;
 pub mod idx;
 pub mod illustration;
+pub mod npy;
+pub mod picture_file;
+pub mod picture_folder;
 pub mod recipe;
+pub mod resize;
 pub mod split;
 mod streams;
 pub mod view;
+mod zip;
 
 pub use dataset::{Dataset, Items, Part, Values};

@@ -20,8 +20,35 @@ use crate::samplers::SamplerChoice;
 use crate::session::{Machine, Session};
 use crate::settings::{DEFAULT_TV, SampleSettings};
 
-/// Models shown, each with its picture.
-const MODELS: &[(&str, &str)] = &[("gaussians-exact", "demo.png")];
+/// A model that is shown.
+struct Shown {
+    model: &'static str,
+    samplers: &'static [SamplerChoice],
+    picture: &'static str,
+    heading: &'static str,
+}
+
+const MH: SamplerChoice = SamplerChoice::Mh {
+    steps: gaussians::PAPER_STEPS,
+};
+const REJECT: SamplerChoice = SamplerChoice::Reject { tv: DEFAULT_TV };
+
+/// Models shown. The trained one leaves out `mh`, whose millions of calls take minutes there;
+/// `s2m reproduce gaussians` has them.
+const MODELS: &[Shown] = &[
+    Shown {
+        model: "gaussians-exact",
+        samplers: &[MH, REJECT],
+        picture: "demo.png",
+        heading: "One generator, six queries: s2m on the 2x16 Gaussians",
+    },
+    Shown {
+        model: "gaussians",
+        samplers: &[REJECT],
+        picture: "demo-trained.png",
+        heading: "The same by trained networks",
+    },
+];
 
 /// A query beside those of the paper's table, which has no figures for it.
 const BESIDE_THE_PAPER: &str = "A | B";
@@ -81,15 +108,15 @@ pub struct Request<'a> {
 pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Error> {
     std::fs::create_dir_all(request.out).map_err(Error::write(request.out))?;
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
-    for &(model, file) in MODELS {
-        let (lines, canvas) = show(model, request, progress)?;
-        let picture = request.out.join(file);
+    for shown in MODELS {
+        let (lines, canvas) = show(shown, request, progress)?;
+        let picture = request.out.join(shown.picture);
         write_whole(&picture, &canvas.to_png()?)?;
         rows.extend(lines);
         pictures.push(picture);
     }
     let demo = Demo {
-        models: MODELS.iter().map(|(model, _)| *model).collect(),
+        models: MODELS.iter().map(|shown| shown.model).collect(),
         samples: request.samples.get(),
         rows,
         ceiling: gaussians::ceiling(),
@@ -102,10 +129,11 @@ pub fn demo(request: &Request<'_>, progress: &dyn Progress) -> Result<Demo, Erro
 
 /// The lines and the picture of one model.
 fn show(
-    model: &'static str,
+    shown: &Shown,
     request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<(Vec<Row>, Canvas), Error> {
+    let model = shown.model;
     let bundle = models::open(Path::new(model))?;
     let settings = SampleSettings {
         seed: Some(request.seed),
@@ -130,12 +158,6 @@ fn show(
         [150, 60, 50],
         "bridges between modes".to_owned(),
     )];
-    let choices = [
-        SamplerChoice::Mh {
-            steps: gaussians::PAPER_STEPS,
-        },
-        SamplerChoice::Reject { tv: DEFAULT_TV },
-    ];
     let goal = Goal {
         samples: request.samples,
         max_calls: usize::MAX,
@@ -160,7 +182,7 @@ fn show(
         };
         let paper_alone = paper.map(|p| p.generator);
         rows.push(line("generator", &alone, 1.0, None, paper_alone));
-        for choice in choices {
+        for &choice in shown.samplers {
             let mut target = session.plan_shared(&query, &mut pool, progress)?;
             let drawn = draw(&mut pool, &mut target, choice, goal, progress)?;
             let calls = drawn.log_weights.len() as f64 / n as f64;
@@ -182,8 +204,7 @@ fn show(
             rows.push(row);
         }
     }
-    let heading = "One generator, six queries: s2m on the 2x16 Gaussians";
-    Ok((rows, scatter(&panels, 4, heading)))
+    Ok((rows, scatter(&panels, 4, shown.heading)))
 }
 
 fn panel(title: &str, points: Vec<[f32; 2]>, colour: [u8; 3], caption: String) -> Panel {

@@ -34,6 +34,7 @@ macro_rules! embedded {
 /// All bundles inside the program; a line each, for a folder in `models/`.
 const EMBEDDED: &[Embedded] = &[
     embedded!("gaussians-exact"),
+    embedded!("gaussians"),
     embedded!("mnist-3-5"),
     embedded!("mnist-even"),
     embedded!("fmnist-even"),

@@ -425,7 +425,7 @@ fn info_and_help_and_completions_answer() {
         (ran.code, ran.out.as_str()),
         (
             0,
-            "gaussians-exact\nmnist-3-5\nmnist-even\nfmnist-even\nmnist-even-conditional\n"
+            "gaussians-exact\ngaussians\nmnist-3-5\nmnist-even\nfmnist-even\nmnist-even-conditional\n"
         )
     );
     let ran = run(root.path(), &["info", "gaussians-exact"]);
@@ -461,18 +461,18 @@ fn the_demo_prints_the_table_and_draws_the_picture() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let demo: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let rows = demo["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 18);
-    for row in rows {
-        if row["sampler"] != "generator" {
-            assert_eq!(row["accuracy"], 100.0, "{row}");
-            assert!(row["high_quality"].as_f64().unwrap() > 99.0, "{row}");
-        }
+    assert_eq!(rows.len(), 18 + 12);
+    for row in rows.iter().filter(|row| row["sampler"] != "generator") {
+        // The exact networks are right; trained ones are so up to a few of 500 points.
+        let exact = row["model"] == "gaussians-exact";
+        let least = if exact { [100.0, 99.0] } else { [99.0, 97.5] };
+        assert!(row["accuracy"].as_f64().unwrap() >= least[0], "{row}");
+        assert!(row["high_quality"].as_f64().unwrap() > least[1], "{row}");
     }
-    assert!(
-        fs::read(root.path().join("demo/demo.png"))
-            .unwrap()
-            .starts_with(b"\x89PNG")
-    );
+    for picture in ["demo.png", "demo-trained.png"] {
+        let bytes = fs::read(root.path().join("demo").join(picture)).unwrap();
+        assert!(bytes.starts_with(b"\x89PNG"), "{picture}");
+    }
     assert!(
         root.path().join("demo/thesis.txt").exists(),
         "other files are left alone"
