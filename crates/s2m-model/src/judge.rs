@@ -95,6 +95,18 @@ pub enum JudgeError {
     },
 }
 
+/// Every output of a network that gives one row of 32-bit floats per item, with the row's size.
+///
+/// `file` is its name in messages.
+pub fn outputs_of(file: &str, bytes: &[u8]) -> Result<Vec<(String, usize)>, JudgeError> {
+    let ports = describe(&decode(file, bytes)?);
+    let rows = ports.outputs.iter().map(|port| {
+        let size = row_size(file, &ports.outputs, &port.name).ok()?;
+        Some((port.name.clone(), size))
+    });
+    Ok(rows.flatten().collect())
+}
+
 /// A classifier, ready to run.
 pub struct Judge {
     file: String,
@@ -330,7 +342,12 @@ fn row_size(file: &str, outputs: &[Port], name: &str) -> Result<usize, JudgeErro
     // One number per item may come without an axis of its own.
     let one = port.dims.as_ref().is_some_and(|dims| dims.len() == 1);
     match sides(port).as_deref() {
-        Some([width]) if port.element == PortElement::F32 => Ok(*width),
+        // Pooled features often keep sides of one.
+        Some([width, rest @ ..])
+            if port.element == PortElement::F32 && rest.iter().all(|side| *side == 1) =>
+        {
+            Ok(*width)
+        }
         None if one && port.element == PortElement::F32 => Ok(1),
         _ => Err(JudgeError::Output {
             file: file.to_owned(),

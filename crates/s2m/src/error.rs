@@ -14,6 +14,7 @@ use s2m_model::networks::NetworkError;
 use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
+use crate::eval::EvalError;
 use crate::experiments::ExperimentError;
 use crate::picture::PictureError;
 use crate::trainer::TrainerError;
@@ -72,6 +73,9 @@ pub enum Error {
     /// Nothing can be trained.
     #[error(transparent)]
     Trainer(#[from] TrainerError),
+    /// Items cannot be evaluated.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
     /// An experiment has no results.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),

@@ -3,6 +3,7 @@
 //! [`sample::sample`] draws multi-label samples, [`mine::mine`] scores proposals once for many
 //! queries, [`classes::classes`] tells what a generator reaches, [`explain::explain`] why one
 //! proposal was kept or not, and [`demo::demo`] shows it all on a bundle whose truth is known.
+//! [`eval::evaluate`] measures samples against real items.
 //! [`trainer`] starts `s2m-train`, and [`experiments::reproduce`] makes the paper's tables with it.
 
 pub mod classes;
@@ -10,6 +11,7 @@ pub mod cover;
 pub mod demo;
 pub mod draw;
 mod error;
+pub mod eval;
 pub mod experiments;
 pub mod explain;
 pub mod mine;

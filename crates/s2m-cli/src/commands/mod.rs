@@ -2,6 +2,7 @@
 
 pub(crate) mod classes;
 pub(crate) mod demo;
+pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod info;
 pub(crate) mod mine;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod errors;
+mod eval;
 mod interruption;
 mod output;
 mod training;
