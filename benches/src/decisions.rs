@@ -17,7 +17,7 @@ use s2m_core::samplers::Goal;
 use s2m_model::bundle;
 use s2m_testkit::linear::linear;
 
-use crate::say;
+use crate::{peak_memory, say};
 
 const PROPOSALS: usize = 1_000_000;
 const SAMPLES: usize = 10_000;
@@ -78,19 +78,4 @@ pub(crate) fn decide(model: &Path, bank: &Path) -> Result<()> {
         peak_memory()?
     ));
     Ok(())
-}
-
-/// Peak resident memory of this process in megabytes.
-fn peak_memory() -> Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status
-        .lines()
-        .find(|l| l.starts_with("VmHWM"))
-        .context("no VmHWM")?;
-    let kilobytes: f64 = line
-        .split_whitespace()
-        .nth(1)
-        .context("no number")?
-        .parse()?;
-    Ok(kilobytes / 1000.0)
 }

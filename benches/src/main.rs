@@ -4,13 +4,15 @@
 
 mod calls;
 mod decisions;
+mod metrics;
 mod scoring;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
-const USAGE: &str = "usage: s2m-bench scoring PYTHON PEER.py NETWORKS | decisions | calls";
+const USAGE: &str =
+    "usage: s2m-bench scoring PYTHON PEER.py NETWORKS | decisions | calls | metrics FOLDER WIDTH";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +26,7 @@ fn main() -> Result<()> {
         ["decisions"] => decisions::run(),
         ["decide", model, bank] => decisions::decide(&PathBuf::from(model), &PathBuf::from(bank)),
         ["calls"] => calls::run(),
+        ["metrics", folder, width] => metrics::run(&PathBuf::from(folder), width.parse()?),
         _ => bail!("{USAGE}"),
     }
 }
@@ -35,4 +38,19 @@ fn main() -> Result<()> {
 )]
 pub(crate) fn say(line: &str) {
     println!("{line}");
+}
+
+/// Peak resident memory of this process in megabytes.
+pub(crate) fn peak_memory() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status
+        .lines()
+        .find(|l| l.starts_with("VmHWM"))
+        .context("no VmHWM")?;
+    let kilobytes: f64 = line
+        .split_whitespace()
+        .nth(1)
+        .context("no number")?
+        .parse()?;
+    Ok(kilobytes / 1000.0)
 }

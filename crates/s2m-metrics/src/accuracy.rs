@@ -13,7 +13,7 @@ use s2m_core::labels::LabelSet;
 use s2m_core::query::Query;
 
 /// Two-sided 95 % point of the standard normal distribution.
-const Z_95: f64 = 1.959_963_984_540_054;
+pub(crate) const Z_95: f64 = 1.959_963_984_540_054;
 
 /// A share of right items.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -28,6 +28,66 @@ pub enum FeaturesError {
     },
 }
 
+/// Why features do not suit a metric.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SizeError {
+    /// The two sides come from different networks or layers.
+    #[error("real features are {real} wide and generated ones {generated}")]
+    Width {
+        /// Width of the real side.
+        real: usize,
+        /// Width of the generated side.
+        generated: usize,
+    },
+    /// A side has too few items.
+    #[error("{metric} needs at least {needed} {side} items, got {items}")]
+    TooFew {
+        /// Which metric.
+        metric: &'static str,
+        /// `real`, `generated` or `training`.
+        side: &'static str,
+        /// Items on that side.
+        items: usize,
+        /// The fewest that will do.
+        needed: usize,
+    },
+}
+
+impl SizeError {
+    /// Both sides must be of one width.
+    pub(crate) fn check_widths(
+        real: Features<'_>,
+        generated: Features<'_>,
+    ) -> Result<(), SizeError> {
+        let (real, generated) = (real.width(), generated.width());
+        if real == generated {
+            Ok(())
+        } else {
+            Err(SizeError::Width { real, generated })
+        }
+    }
+
+    /// A side must have at least `needed` items.
+    pub(crate) fn check_items(
+        metric: &'static str,
+        side: &'static str,
+        features: Features<'_>,
+        needed: usize,
+    ) -> Result<(), SizeError> {
+        let items = features.items();
+        if items >= needed {
+            Ok(())
+        } else {
+            Err(SizeError::TooFew {
+                metric,
+                side,
+                items,
+                needed,
+            })
+        }
+    }
+}
+
 /// Finite features of items, row after row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Features<'a> {
@@ -70,6 +130,11 @@ impl<'a> Features<'a> {
         self.values
     }
 
+    /// The features of one item.
+    pub fn row(&self, item: usize) -> &'a [f32] {
+        &self.values[item * self.width..][..self.width]
+    }
+
     /// One row per item.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &'a [f32]> + Clone {
         self.values.chunks_exact(self.width)
@@ -85,6 +150,7 @@ mod tests {
         let features = Features::new(&[1.0, 2.0, 3.0, 4.0], 2).unwrap();
         assert_eq!((features.items(), features.width()), (2, 2));
         assert_eq!(features.rows().nth(1), Some(&[3.0, 4.0][..]));
+        assert_eq!(features.row(1), [3.0, 4.0]);
         let error = |values: &[f32], width| Features::new(values, width).unwrap_err().to_string();
         assert_eq!(error(&[], 0), "features need a width of at least 1");
         assert_eq!(error(&[0.0; 5], 2), "5 values are not whole rows of 2");
