@@ -2,7 +2,8 @@
 //!
 //! [`bundle`] reads and checks what is on disk, [`runtime`] finds ONNX Runtime, [`networks`] turns
 //! proposal numbers into classifier outputs and pictures, [`bank`] keeps those outputs so that every
-//! query can be answered from them, and [`judge`] runs a classifier of its own over given items.
+//! query can be answered from them, and [`judge`] runs a classifier of its own over given items,
+//! and [`probe`] works out what a generator from elsewhere takes and gives.
 
 pub mod bank;
 pub mod bundle;
@@ -12,4 +13,5 @@ pub mod logits;
 pub mod manifest;
 pub mod networks;
 pub mod onnx;
+pub mod probe;
 pub mod runtime;

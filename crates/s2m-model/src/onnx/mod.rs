@@ -2,12 +2,14 @@
 //!
 //! - [`proto`]: the messages of the file format;
 //! - [`inspect`]: inputs, outputs and outside files of a model that somebody else made;
+//! - [`casts`]: plain element types around a file that has others;
 //! - [`doubling`]: fewer multiplications where pixels are repeated before a convolution;
 //! - [`graph`]: a writer that checks shapes;
 //! - [`adapter`]: levels, ranges and layouts between a generator and a classifier;
 //! - [`join`](mod@join): generator, adapter and classifier as one model.
 
 pub mod adapter;
+pub mod casts;
 pub mod doubling;
 pub mod graph;
 pub mod inspect;

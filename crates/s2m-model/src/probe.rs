@@ -1,0 +1,697 @@
+//! What somebody's generator takes and gives, from its file and a trial run.
+//!
+//! A file says how many numbers go in, seldom what they mean. Floats are noise, whole numbers are
+//! classes; a row of as many floats as there are labels under a telling name is a class too. Pictures are told by
+//! their axes, their range by what comes out. Everything can be said instead of guessed.
+
+use ort::session::SessionInputValue;
+use ort::value::{DynValue, Tensor};
+use prost::Message as _;
+use s2m_core::proposals::Proposals;
+use thiserror::Error;
+
+use crate::bundle::{MAX_NETWORK, list, sha256};
+use crate::manifest::{
+    ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
+};
+use crate::networks::{NetworkError, Part, RunSettings, fill_latents, reason};
+use crate::onnx::casts::with_plain_types;
+use crate::onnx::{ModelProto, Port, PortElement, describe, external_paths};
+use crate::runtime::Runtime;
+
+/// Items of the trial run, where the file does not fix its batch.
+const TRIAL: usize = 16;
+
+/// Most numbers in one latent or one item.
+const MOST_NUMBERS: usize = 1 << 24;
+
+/// Proposals of the trial are those of this stage, so that no sample is ever one of them.
+const STAGE: u16 = 60_001;
+
+/// Inputs called so are classes, where their size allows it.
+const CLASS_NAMES: &[&str] = &[
+    "c", "class", "classes", "label", "labels", "y", "onehot", "one_hot",
+];
+
+/// How far beyond a range values may lie and still belong to it.
+const SLACK: f32 = 0.05;
+
+/// Why a generator cannot be used.
+#[derive(Debug, Error)]
+pub enum ProbeError {
+    /// It is no ONNX file.
+    #[error("`{file}` is no ONNX file: {why}")]
+    NotOnnx {
+        /// Which file.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Weights in other files.
+    #[error("`{file}` keeps weights in another file, `{path}`\nhint: export it as one file")]
+    External {
+        /// Which file.
+        file: String,
+        /// The other one.
+        path: String,
+    },
+    /// An input that is neither noise nor a class.
+    #[error(
+        "input `{name}` of the generator is {found}; noise is 32-bit floats [n, …] with fixed sides, a class is whole numbers [n]\nhint: export the generator with fixed sides, and everything else as constants"
+    )]
+    Input {
+        /// Which input.
+        name: String,
+        /// What it is.
+        found: String,
+    },
+    /// A name that the file does not have.
+    #[error("the generator has no {what} `{name}`; it has {}", list(.found))]
+    NoSuch {
+        /// Input or output.
+        what: &'static str,
+        /// The name asked for.
+        name: String,
+        /// What there is.
+        found: Vec<String>,
+    },
+    /// No noise at all.
+    #[error("the generator takes no noise, so it makes one item only")]
+    NoLatent,
+    /// Two inputs that could be the class.
+    #[error("inputs {} could all be the class\nhint: say which with --class-input NAME", list(.0))]
+    TwoClasses(Vec<String>),
+    /// Several outputs.
+    #[error("the generator has outputs {}\nhint: say which holds the items with --output NAME", list(.0))]
+    ManyOutputs(Vec<String>),
+    /// An item that is neither a picture nor a point.
+    #[error(
+        "output `{name}` gives items of shape {shape:?}; a picture has a height, a width and 1 or 3 channels first or last, a point has one side\nhint: say --layout NCHW or NHWC if it is a picture"
+    )]
+    Shape {
+        /// Which output.
+        name: String,
+        /// Its sides.
+        shape: Vec<usize>,
+    },
+    /// Values in no usual range.
+    #[error(
+        "pictures of the trial run have values from {low} to {high}, which is no usual range\nhint: say what black and white are with --range LOW,HIGH"
+    )]
+    Range {
+        /// Smallest value.
+        low: f32,
+        /// Largest value.
+        high: f32,
+    },
+    /// It gives nothing that can be used.
+    #[error(
+        "the generator gave values that are not numbers, in {bad} of {items} items of the trial run"
+    )]
+    NotNumbers {
+        /// Items with such values.
+        bad: usize,
+        /// All items.
+        items: usize,
+    },
+    /// It always gives the same.
+    #[error("the generator gave the same item {0} times, whatever noise it got")]
+    Constant(usize),
+    /// ONNX Runtime refuses it, or it failed.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+}
+
+/// What a person says instead of having it guessed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Said {
+    /// Noise inputs that are uniform on (−1, 1).
+    pub uniform: Vec<String>,
+    /// The class input.
+    pub class_input: Option<String>,
+    /// The output with the items.
+    pub output: Option<String>,
+    /// Order of a picture's axes.
+    pub layout: Option<LayoutName>,
+    /// What black and white are.
+    pub range: Option<[f64; 2]>,
+}
+
+/// A generator that can go into a bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probed {
+    /// The file, with casts around it where it needed them.
+    pub bytes: Vec<u8>,
+    /// What goes in and out.
+    pub entry: GeneratorEntry,
+    /// What was decided, for people, a line each.
+    pub decided: Vec<String>,
+}
+
+/// Looks at a generator for data with so many labels.
+pub fn probe(
+    file: &str,
+    bytes: Vec<u8>,
+    labels: usize,
+    said: &Said,
+    runtime: &Runtime,
+) -> Result<Probed, ProbeError> {
+    let (bytes, model, mut decided) = plain(file, bytes)?;
+    let ports = describe(&model);
+    check_names(said, &ports.inputs, &ports.outputs)?;
+    let class = class_input(&ports.inputs, labels, said)?;
+    let latents = latents(&ports.inputs, class.as_ref(), said, &mut decided)?;
+    if let Some(class) = &class {
+        let form = match class.form {
+            ClassForm::Index => "as a number",
+            ClassForm::OneHot => "as a row with a single one",
+        };
+        decided.push(format!("class: input `{}`, {form}", class.input));
+    }
+    let output = output_name(&ports.outputs, said)?;
+    let trial = Trial::run(
+        file,
+        &bytes,
+        &latents,
+        class.as_ref(),
+        &output,
+        &ports.inputs,
+        runtime,
+    )?;
+    trial.check()?;
+    let output = trial.item(&output, said, &mut decided)?;
+    let entry = GeneratorEntry {
+        file: "generator.onnx".to_owned(),
+        sha256: sha256(&bytes),
+        latents,
+        class,
+        output,
+    };
+    Ok(Probed {
+        bytes,
+        entry,
+        decided,
+    })
+}
+
+/// The file with plain element types.
+fn plain(file: &str, bytes: Vec<u8>) -> Result<(Vec<u8>, ModelProto, Vec<String>), ProbeError> {
+    let broken = |why: String| ProbeError::NotOnnx {
+        file: file.to_owned(),
+        why,
+    };
+    if bytes.len() as u64 > MAX_NETWORK {
+        return Err(broken(format!("it is larger than {MAX_NETWORK} bytes")));
+    }
+    let model = ModelProto::decode(bytes.as_slice()).map_err(|e| broken(e.to_string()))?;
+    if model.graph.is_none() {
+        return Err(broken("it holds no graph".to_owned()));
+    }
+    if let Some(path) = external_paths(&model).into_iter().next() {
+        return Err(ProbeError::External {
+            file: file.to_owned(),
+            path,
+        });
+    }
+    Ok(match with_plain_types(&model) {
+        None => (bytes, model, Vec::new()),
+        Some(cast) => {
+            let said =
+                "element types: casts to 32-bit floats and 64-bit classes were put around the file";
+            (cast.encode_to_vec(), cast, vec![said.to_owned()])
+        }
+    })
+}
+
+/// Names that a person gave must exist.
+fn check_names(said: &Said, inputs: &[Port], outputs: &[Port]) -> Result<(), ProbeError> {
+    let check = |what, ports: &[Port], name: &String| {
+        if ports.iter().any(|port| port.name == *name) {
+            return Ok(());
+        }
+        Err(ProbeError::NoSuch {
+            what,
+            name: name.clone(),
+            found: ports.iter().map(|port| port.name.clone()).collect(),
+        })
+    };
+    let given = said.uniform.iter().chain(&said.class_input);
+    given
+        .into_iter()
+        .try_for_each(|name| check("input", inputs, name))?;
+    said.output
+        .iter()
+        .try_for_each(|name| check("output", outputs, name))
+}
+
+/// The sides of a port behind the batch, where all are stated and sane.
+fn sides(port: &Port) -> Option<Vec<usize>> {
+    let sides = port.dims.as_ref()?.get(1..)?.iter();
+    let sides: Vec<usize> = sides
+        .map(|side| usize::try_from((*side)?).ok())
+        .collect::<Option<_>>()?;
+    let numbers = sides
+        .iter()
+        .try_fold(1_usize, |all, &side| all.checked_mul(side))?;
+    (1..=MOST_NUMBERS).contains(&numbers).then_some(sides)
+}
+
+/// The class input, said or told by type and name.
+fn class_input(
+    inputs: &[Port],
+    labels: usize,
+    said: &Said,
+) -> Result<Option<ClassEntry>, ProbeError> {
+    let entry = |port: &Port, form| ClassEntry {
+        input: port.name.clone(),
+        form,
+        prior: vec![1.0 / labels.max(1) as f64; labels],
+    };
+    let form = |port: &Port| match port.element {
+        PortElement::I64 => Some(ClassForm::Index),
+        PortElement::F32 if sides(port).as_deref() == Some(&[labels]) => Some(ClassForm::OneHot),
+        _ => None,
+    };
+    if let Some(name) = &said.class_input {
+        let port = inputs.iter().find(|port| port.name == *name);
+        let port = port.expect("names were checked");
+        let form = form(port).ok_or_else(|| ProbeError::Input {
+            name: name.clone(),
+            found: in_words(port),
+        })?;
+        return Ok(Some(entry(port, form)));
+    }
+    let telling = |port: &&Port| match form(port) {
+        Some(ClassForm::Index) => true,
+        Some(ClassForm::OneHot) => CLASS_NAMES.contains(&port.name.to_lowercase().as_str()),
+        None => false,
+    };
+    let found: Vec<&Port> = inputs.iter().filter(telling).collect();
+    match found.as_slice() {
+        [] => Ok(None),
+        [port] => Ok(form(port).map(|form| entry(port, form))),
+        many => Err(ProbeError::TwoClasses(
+            many.iter().map(|port| port.name.clone()).collect(),
+        )),
+    }
+}
+
+/// All other inputs are noise.
+fn latents(
+    inputs: &[Port],
+    class: Option<&ClassEntry>,
+    said: &Said,
+    decided: &mut Vec<String>,
+) -> Result<Vec<LatentEntry>, ProbeError> {
+    let mut latents = Vec::new();
+    for port in inputs {
+        if class.is_some_and(|class| class.input == port.name) {
+            continue;
+        }
+        let shape = sides(port).filter(|_| port.element == PortElement::F32);
+        let shape = shape.ok_or_else(|| ProbeError::Input {
+            name: port.name.clone(),
+            found: in_words(port),
+        })?;
+        let (prior, word) = if said.uniform.contains(&port.name) {
+            (Prior::Uniform, "uniform on (-1, 1)")
+        } else {
+            (Prior::Normal, "standard normal")
+        };
+        decided.push(format!(
+            "noise: input `{}` of shape {shape:?}, {word}",
+            port.name
+        ));
+        latents.push(LatentEntry {
+            input: port.name.clone(),
+            shape,
+            prior,
+        });
+    }
+    if latents.is_empty() {
+        return Err(ProbeError::NoLatent);
+    }
+    Ok(latents)
+}
+
+fn output_name(outputs: &[Port], said: &Said) -> Result<String, ProbeError> {
+    match (&said.output, outputs) {
+        (Some(name), _) => Ok(name.clone()),
+        (None, [only]) => Ok(only.name.clone()),
+        (None, many) => Err(ProbeError::ManyOutputs(
+            many.iter().map(|port| port.name.clone()).collect(),
+        )),
+    }
+}
+
+fn in_words(port: &Port) -> String {
+    let side = |dim: &Option<i64>| dim.map_or("?".to_owned(), |d| d.to_string());
+    let dims = port
+        .dims
+        .as_ref()
+        .map_or("of unknown shape".to_owned(), |dims| {
+            format!("[{}]", dims.iter().map(side).collect::<Vec<_>>().join(", "))
+        });
+    format!("{} {dims}", port.element)
+}
+
+/// Items of a trial run.
+struct Trial {
+    /// Sides of one item.
+    shape: Vec<usize>,
+    values: Vec<f32>,
+    items: usize,
+}
+
+impl Trial {
+    fn run(
+        file: &str,
+        bytes: &[u8],
+        latents: &[LatentEntry],
+        class: Option<&ClassEntry>,
+        output: &str,
+        inputs: &[Port],
+        runtime: &Runtime,
+    ) -> Result<Self, ProbeError> {
+        let failed = |e: &ort::Error| NetworkError::Run {
+            file: file.to_owned(),
+            reason: reason(e),
+        };
+        let fixed = inputs.iter().find_map(|port| *port.dims.as_ref()?.first()?);
+        let fixed = fixed.and_then(|batch| usize::try_from(batch).ok());
+        let items = fixed
+            .filter(|batch| (1..=1 << 16).contains(batch))
+            .unwrap_or(TRIAL);
+        let part = Part::made(file, bytes.to_vec(), "", "");
+        let mut stage = part.open(runtime, &RunSettings::default(), 1)?;
+        let proposals = Proposals::new(0).at_stage(STAGE);
+        let numbers: Vec<u64> = (0..items as u64).collect();
+        let mut given: Vec<(String, SessionInputValue<'_>)> = Vec::new();
+        for (at, latent) in (0_u16..).zip(latents) {
+            let mut noise = vec![0.0; items * latent.size()];
+            fill_latents(
+                &proposals,
+                at,
+                latent.prior,
+                latent.size(),
+                &numbers,
+                &mut noise,
+            );
+            let sides: Vec<usize> = std::iter::once(items)
+                .chain(latent.shape.iter().copied())
+                .collect();
+            let tensor = Tensor::from_array((sides, noise)).map_err(|e| failed(&e))?;
+            given.push((latent.input.clone(), tensor.into()));
+        }
+        if let Some(class) = class {
+            let count = class.prior.len().max(1);
+            let of = |item: usize| item % count;
+            let tensor: SessionInputValue<'_> = match class.form {
+                ClassForm::Index => {
+                    let classes: Vec<i64> = (0..items).map(|item| of(item) as i64).collect();
+                    Tensor::from_array(([items], classes))
+                        .map_err(|e| failed(&e))?
+                        .into()
+                }
+                ClassForm::OneHot => {
+                    let mut rows = vec![0.0_f32; items * count];
+                    (0..items).for_each(|item| rows[item * count + of(item)] = 1.0);
+                    Tensor::from_array(([items, count], rows))
+                        .map_err(|e| failed(&e))?
+                        .into()
+                }
+            };
+            given.push((class.input.clone(), tensor));
+        }
+        let found = stage.session.run(given).map_err(|e| failed(&e))?;
+        let found = found.get(output).map(DynValue::try_extract_tensor::<f32>);
+        let (sides, values) = found
+            .and_then(Result::ok)
+            .ok_or_else(|| ProbeError::Shape {
+                name: output.to_owned(),
+                shape: Vec::new(),
+            })?;
+        let sides: Vec<usize> = sides
+            .iter()
+            .map(|&side| usize::try_from(side).unwrap_or(0))
+            .collect();
+        let wrong = sides.first() != Some(&items) || sides.contains(&0) || sides.len() < 2;
+        if wrong {
+            return Err(ProbeError::Shape {
+                name: output.to_owned(),
+                shape: sides,
+            });
+        }
+        Ok(Self {
+            shape: sides[1..].to_vec(),
+            values: values.to_vec(),
+            items,
+        })
+    }
+
+    /// Refuses what is not numbers, and what is always the same.
+    fn check(&self) -> Result<(), ProbeError> {
+        let size: usize = self.shape.iter().product();
+        let rows = || self.values.chunks_exact(size);
+        let bad = rows()
+            .filter(|row| row.iter().any(|value| !value.is_finite()))
+            .count();
+        if bad > 0 {
+            return Err(ProbeError::NotNumbers {
+                bad,
+                items: self.items,
+            });
+        }
+        let first = &self.values[..size];
+        if self.items > 1 && rows().all(|row| row == first) {
+            return Err(ProbeError::Constant(self.items));
+        }
+        Ok(())
+    }
+
+    /// What an item is.
+    fn item(
+        &self,
+        name: &str,
+        said: &Said,
+        decided: &mut Vec<String>,
+    ) -> Result<ItemEntry, ProbeError> {
+        let point = |shape: Vec<usize>| ItemEntry {
+            name: name.to_owned(),
+            layout: None,
+            shape,
+            range: None,
+            bits: None,
+        };
+        let layout = match (said.layout, self.shape.as_slice()) {
+            (Some(layout), [_, _, _]) => layout,
+            (None, [1 | 3, _, _]) => LayoutName::Nchw,
+            (None, [_, _, 1 | 3]) => LayoutName::Nhwc,
+            (None, [size]) => {
+                decided.push(format!("items: points of {size} numbers"));
+                return Ok(point(vec![*size]));
+            }
+            (_, shape) => {
+                return Err(ProbeError::Shape {
+                    name: name.to_owned(),
+                    shape: shape.to_vec(),
+                });
+            }
+        };
+        let range = said.range.map_or_else(|| self.range(), Ok)?;
+        let entry = ItemEntry {
+            layout: Some(layout),
+            range: Some(range),
+            bits: Some(8),
+            ..point(self.shape.clone())
+        };
+        let size = entry
+            .picture_size()
+            .filter(|[_, _, channels]| [1, 3].contains(channels));
+        let [height, width, channels] = size.ok_or_else(|| ProbeError::Shape {
+            name: name.to_owned(),
+            shape: self.shape.clone(),
+        })?;
+        decided.push(format!(
+            "items: pictures of {height} by {width} pixels with {channels} channels ({layout:?}), values from {} to {}",
+            range[0], range[1]
+        ));
+        Ok(entry)
+    }
+
+    /// The usual range that the values of the trial lie in.
+    fn range(&self) -> Result<[f64; 2], ProbeError> {
+        let low = self.values.iter().copied().fold(f32::INFINITY, f32::min);
+        let high = self
+            .values
+            .iter()
+            .copied()
+            .fold(f32::NEG_INFINITY, f32::max);
+        let within = |range: [f32; 2]| {
+            let slack = SLACK * (range[1] - range[0]);
+            low >= range[0] - slack && high <= range[1] + slack
+        };
+        // Below zero by more than rounding: not a range that starts at zero.
+        if low >= -SLACK && within([0.0, 1.0]) {
+            Ok([0.0, 1.0])
+        } else if within([-1.0, 1.0]) {
+            Ok([-1.0, 1.0])
+        } else if low >= -SLACK && high > 2.0 && within([0.0, 255.0]) {
+            Ok([0.0, 255.0])
+        } else {
+            Err(ProbeError::Range { low, high })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::proto::{DimensionValue, GraphProto, NodeProto, ValueInfoProto};
+    use crate::onnx::{Element, GraphBuilder};
+
+    /// Noise `z` of three numbers, twelve of which become an item of this shape.
+    fn generator(shape: &[usize], scale: f32, shift: f32) -> GraphBuilder {
+        let mut g = GraphBuilder::new("generator");
+        let z = g.input("z", &[3], Element::F32).unwrap();
+        let weights: Vec<f32> = (0..36)
+            .map(|k| ((k * 7) % 11) as f32 / 10.0 - 0.5)
+            .collect();
+        let weight = g.constant("weight", &[12, 3], &weights).unwrap();
+        let bias = g.constant("bias", &[12], &[0.0; 12]).unwrap();
+        let y = g.linear(&z, &weight, &bias).unwrap();
+        let y = g.tanh(&y).unwrap();
+        let (scale, shift) = (g.scalar(scale), g.scalar(shift));
+        let y = g.mul(&y, &scale).unwrap();
+        let y = g.add(&y, &shift).unwrap();
+        let y = g.reshape(&y, shape).unwrap();
+        g.output(&y, "x").unwrap();
+        g
+    }
+
+    fn found(bytes: Vec<u8>, labels: usize, said: &Said) -> Result<Probed, ProbeError> {
+        let runtime = Runtime::load(None).unwrap();
+        probe("g.onnx", bytes, labels, said, &runtime)
+    }
+
+    fn picture(shape: &[usize], scale: f32, shift: f32) -> ItemEntry {
+        let bytes = generator(shape, scale, shift).to_bytes();
+        found(bytes, 2, &Said::default()).unwrap().entry.output
+    }
+
+    #[test]
+    fn pictures_and_points_are_told_by_their_axes_and_ranges_by_their_values() {
+        let plain = picture(&[3, 2, 2], 1.0, 0.0);
+        assert_eq!(
+            (plain.layout, plain.range, plain.bits),
+            (Some(LayoutName::Nchw), Some([-1.0, 1.0]), Some(8))
+        );
+        let last = picture(&[2, 2, 3], 0.5, 0.5);
+        assert_eq!(
+            (last.layout, last.range),
+            (Some(LayoutName::Nhwc), Some([0.0, 1.0]))
+        );
+        assert_eq!(picture(&[1, 3, 4], 127.5, 127.5).range, Some([0.0, 255.0]));
+        let point = picture(&[12], 5.0, 0.0);
+        assert_eq!(
+            (point.layout, point.range, point.shape),
+            (None, None, vec![12])
+        );
+    }
+
+    #[test]
+    fn what_is_decided_is_said_and_can_be_said_otherwise() {
+        let bytes = || generator(&[3, 2, 2], 3.0, 0.0).to_bytes();
+        let error = found(bytes(), 2, &Said::default()).unwrap_err().to_string();
+        assert!(error.contains("--range LOW,HIGH"), "{error}");
+        let said = Said {
+            uniform: vec!["z".to_owned()],
+            range: Some([-3.0, 3.0]),
+            ..Said::default()
+        };
+        let probed = found(bytes(), 2, &said).unwrap();
+        assert_eq!(probed.entry.latents[0].prior, Prior::Uniform);
+        assert_eq!(probed.entry.output.range, Some([-3.0, 3.0]));
+        assert_eq!(
+            probed.decided,
+            [
+                "noise: input `z` of shape [3], uniform on (-1, 1)",
+                "items: pictures of 2 by 2 pixels with 3 channels (Nchw), values from -3 to 3"
+            ]
+        );
+        let said = Said {
+            uniform: vec!["w".to_owned()],
+            ..Said::default()
+        };
+        let error = found(bytes(), 2, &said).unwrap_err().to_string();
+        assert_eq!(error, "the generator has no input `w`; it has `z`");
+    }
+
+    #[test]
+    fn whole_numbers_and_rows_of_as_many_floats_as_labels_are_classes() {
+        let conditional = |index: bool| {
+            let mut g = GraphBuilder::new("generator");
+            let z = g.input("z", &[2], Element::F32).unwrap();
+            let y = if index {
+                let c = g.input("which", &[], Element::I64).unwrap();
+                let table = g.constant("table", &[2, 2], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+                let row = g.gather(&table, &c).unwrap();
+                g.add(&z, &row).unwrap()
+            } else {
+                let c = g.input("label", &[2], Element::F32).unwrap();
+                g.add(&z, &c).unwrap()
+            };
+            g.output(&y, "x").unwrap();
+            g.to_bytes()
+        };
+        for (index, form) in [(true, ClassForm::Index), (false, ClassForm::OneHot)] {
+            let probed = found(conditional(index), 2, &Said::default()).unwrap();
+            let class = probed.entry.class.unwrap();
+            assert_eq!((class.form, class.prior), (form, vec![0.5, 0.5]));
+            assert_eq!(probed.entry.latents.len(), 1);
+        }
+        // With other labels the row is noise.
+        let probed = found(conditional(false), 3, &Said::default()).unwrap();
+        assert_eq!((probed.entry.class, probed.entry.latents.len()), (None, 2));
+    }
+
+    #[test]
+    fn generators_that_cannot_be_used_are_named() {
+        let message = |bytes| found(bytes, 2, &Said::default()).unwrap_err().to_string();
+        assert!(message(b"junk".to_vec()).contains("`g.onnx` is no ONNX file"));
+        assert!(message(generator(&[2, 3, 2], 1.0, 0.0).to_bytes()).contains("shape [2, 3, 2]"));
+        assert_eq!(
+            message(generator(&[12], 0.0, 1.0).to_bytes()),
+            "the generator gave the same item 16 times, whatever noise it got"
+        );
+        assert_eq!(
+            message(generator(&[12], f32::INFINITY, 0.0).to_bytes()),
+            "the generator gave values that are not numbers, in 16 of 16 items of the trial run"
+        );
+    }
+
+    #[test]
+    fn half_precision_gets_casts() {
+        let port = |name| {
+            let dims = vec![DimensionValue::batch(), DimensionValue::DimValue(2)];
+            ValueInfoProto::tensor(name, 10, dims)
+        };
+        let graph = GraphProto {
+            name: "half".to_owned(),
+            node: vec![NodeProto::new("Identity", &["z"], "x")],
+            input: vec![port("z")],
+            output: vec![port("x")],
+            ..GraphProto::default()
+        };
+        let opset = crate::onnx::proto::OperatorSetIdProto::default_domain(17);
+        let model = ModelProto::around(graph, 9, vec![opset]);
+        let probed = found(model.encode_to_vec(), 2, &Said::default()).unwrap();
+        assert!(
+            probed.decided[0].starts_with("element types"),
+            "{:?}",
+            probed.decided
+        );
+        assert_eq!(probed.entry.output.shape, [2]);
+        assert_eq!(probed.entry.sha256, sha256(&probed.bytes));
+    }
+}
