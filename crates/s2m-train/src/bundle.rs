@@ -1,19 +1,20 @@
 //! Writes a trained generator and classifier as a bundle that `s2m` opens.
 
 use anyhow::{Context as _, Result};
-use s2m_data::recipe::{LabellingRecipe, Loaded, Source};
+use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle;
 use s2m_model::manifest::{
     CalibrationEntry, ClassifierEntry, FORMAT, LabellingEntry, LabellingModel, Manifest,
-    OutputsEntry, Provenance,
+    OutputsEntry,
 };
 use tch::{Tensor, no_grad};
 
-use crate::classifier::{ClassifierSettings, Generators};
+use crate::classifier::ClassifierSettings;
 use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::folder::RunFolder;
-use crate::gan::{self, GanSettings};
+use crate::gan;
+use crate::generators::Generators;
 use crate::networks::classifier::Classifier;
 use crate::parameters::Parameters;
 use crate::replica::{Replica, scaled};
@@ -64,8 +65,7 @@ pub fn write(
 ) -> Result<f64> {
     let (recipe, data) = generators.data(replica);
     let own = &generators.replicas[replica];
-    let (generator, mut generator_entry) = gan::file_of(&generators.output, replica, data)?;
-    "generator.onnx".clone_into(&mut generator_entry.file);
+    let (generator, generator_entry) = generators.file_of(replica)?;
     let mut weights = parts.weights[0].replica(0)?;
     weights.extend(parts.weights[1].replica(0)?);
     let classifier = parts.network.onnx(&weights, &data.train.items.shape)?;
@@ -92,7 +92,7 @@ pub fn write(
         },
         calibration: CalibrationEntry::default(),
         paper: settings.paper.clone(),
-        provenance: provenance(&generators.gan, own, settings)?,
+        provenance: generators.provenance(own, settings)?,
     };
     let files = bundle::files(&manifest, generator, classifier)?;
     bundle::write(&folder.join(&name(own)), &files)?;
@@ -140,34 +140,4 @@ fn check(parts: &Parts<'_>, file: &[u8], data: &Loaded, machine: &Machine) -> Re
         }],
         &wanted,
     )
-}
-
-/// Where a replica's networks come from: both run files, cut down to what it used.
-pub fn provenance(
-    gan: &GanSettings,
-    replica: &Replica,
-    settings: &ClassifierSettings,
-) -> Result<Provenance> {
-    let recipe = &gan.data[replica.data];
-    let mut gan = gan.clone();
-    gan.data.retain(|other| other.name == recipe.name);
-    for data in &mut gan.data {
-        // A folder is where the files lay, not what they are.
-        if let Source::Idx { folder } = &mut data.source {
-            *folder = folder.file_name().unwrap_or_default().into();
-        }
-    }
-    let mut own = settings.clone();
-    own.gan = "gan".into();
-    Ok(Provenance {
-        data: recipe.name.clone(),
-        licence: recipe.licence.clone().unwrap_or_default(),
-        recipe: format!(
-            "# s2m train gan\n{}\n# s2m train classifier\n{}",
-            toml::to_string(&gan)?,
-            toml::to_string(&own)?
-        ),
-        seed: Some(replica.seed),
-        versions: format!("s2m-train {}, libtorch 2.11", env!("CARGO_PKG_VERSION")),
-    })
 }

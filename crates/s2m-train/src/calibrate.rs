@@ -16,7 +16,9 @@ use s2m_core::tail::tail_index;
 use s2m_core::weight::{Calibration, Temperature, Weighting};
 use s2m_data::recipe::Loaded;
 use s2m_model::bundle::{Bundle, MANIFEST};
-use s2m_model::manifest::{CalibrationEntry, FloorValue, TemperatureEntry, TemperatureValue};
+use s2m_model::manifest::{
+    CalibrationEntry, FloorValue, Provenance, TemperatureEntry, TemperatureValue,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -24,7 +26,6 @@ use crate::bundle;
 use crate::classifier::ClassifierSettings;
 use crate::device::Machine;
 use crate::folder::{RunFolder, write_whole};
-use crate::gan::GanSettings;
 use crate::held_out::{Half, Rows, generated_rows, real_rows};
 use crate::replica::Replica;
 
@@ -403,8 +404,8 @@ fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
 /// Calibrates the bundle of every replica in place, and keeps what was found in `held-out.json`.
 pub fn bundles(
     folder: &RunFolder,
-    (gan, loaded): (&GanSettings, &[Loaded]),
-    replicas: &[Replica],
+    (loaded, replicas): (&[Loaded], &[Replica]),
+    provenance: &dyn Fn(&Replica) -> Result<Provenance>,
     settings: &ClassifierSettings,
     machine: &Machine,
 ) -> Result<()> {
@@ -419,7 +420,7 @@ pub fn bundles(
         let mut manifest = opened.manifest().clone();
         manifest.calibration = calibrated.entry;
         manifest.paper.clone_from(&settings.paper);
-        manifest.provenance = bundle::provenance(gan, replica, settings)?;
+        manifest.provenance = provenance(replica)?;
         write_whole(&path.join(MANIFEST), toml::to_string(&manifest)?.as_bytes())?;
         say(replica, &calibrated.report);
         found.push(json!({ "replica": replica.title(), "found": calibrated.report }));

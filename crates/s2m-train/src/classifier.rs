@@ -12,9 +12,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use s2m_data::recipe::{DataRecipe, Loaded};
-use s2m_model::bundle::sha256;
 use s2m_model::manifest::CalibrationEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,18 +21,17 @@ use tch::{Kind, Tensor, no_grad};
 
 use crate::bundle::{self, Parts};
 use crate::calibrate::{self, CalibrationSettings};
-use crate::checkpoint::Checkpoint;
 use crate::device::{Machine, Precision};
 use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;
-use crate::gan::{self, GanSettings};
+use crate::generators::{Generators, OwnGenerator, Subjects};
 use crate::networks::classifier::{Classifier, RealFit, Trunk};
 use crate::networks::lenet5;
 use crate::noise::{self, Draws, Needs, Purpose};
-use crate::objectives::{Code, ObjectiveSettings, Output, mean};
+use crate::objectives::mean;
 use crate::optimizer::OptimizerSettings;
 use crate::parameters::gradients;
-use crate::replica::{self, Replica, is_picture, titles};
+use crate::replica::{Replica, is_picture};
 use crate::trained::{Start, Trained};
 use crate::training::{self, Plan, Work};
 
@@ -42,7 +40,8 @@ use crate::training::{self, Plan, Work};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClassifierSettings {
     /// Folder of a finished GAN run, whose data sets and seeds are used.
-    pub gan: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gan: Option<PathBuf>,
     /// Data sets to train for; all of the GAN run where left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
@@ -65,6 +64,12 @@ pub struct ClassifierSettings {
     /// The paper's own settings for this data, kept in the bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<CalibrationEntry>,
+    /// A generator from elsewhere, in the place of a GAN run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<OwnGenerator>,
+    /// The data of a generator from elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataRecipe>,
 }
 
 fn every_1000() -> u64 {
@@ -118,107 +123,6 @@ impl RealSettings {
     }
 }
 
-/// A finished GAN run, cut down to the chosen data sets.
-pub struct Generators {
-    pub gan: GanSettings,
-    pub loaded: Vec<Loaded>,
-    pub replicas: Vec<Replica>,
-    pub output: Output,
-    /// Of the file with all generators' weights.
-    pub sha256: String,
-}
-
-impl ClassifierSettings {
-    /// The run file of the GAN run.
-    fn gan_settings(&self) -> Result<GanSettings> {
-        let file = self.gan.join("run.toml");
-        let text = std::fs::read_to_string(&file)
-            .with_context(|| format!("GAN run `{}` cannot be read\nhint: `gan` is the --out folder of a finished `train gan`", file.display()))?;
-        let gan: GanSettings =
-            toml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
-        ensure!(
-            self.gan.join("done.json").is_file(),
-            "GAN run `{}` is not finished\nhint: start it again; it goes on where it stopped",
-            self.gan.display()
-        );
-        for name in &self.only {
-            ensure!(
-                gan.data.iter().any(|recipe| recipe.name == *name),
-                "`only` names `{name}`, which is not a data set of the GAN run"
-            );
-        }
-        gan.check()?;
-        Ok(gan)
-    }
-
-    fn uses(&self, replica: &Replica) -> bool {
-        self.only.is_empty() || self.only.contains(&replica.name)
-    }
-}
-
-impl Generators {
-    fn open(settings: &ClassifierSettings, machine: &Machine) -> Result<Self> {
-        let gan = settings.gan_settings()?;
-        let loaded = replica::load(&gan.data)?;
-        let mut output = gan::objective(&gan, &loaded, machine.device)?
-            .outputs()
-            .swap_remove(0);
-        let (rows, replicas): (Vec<i64>, Vec<Replica>) = (0_i64..)
-            .zip(gan.replicas())
-            .filter(|(_, replica)| settings.uses(replica))
-            .unzip();
-        ensure!(
-            matches!(
-                gan.objective,
-                ObjectiveSettings::WganGp(_) | ObjectiveSettings::Conditional(_)
-            ),
-            "the GAN run's objective already decides which class is made; classifiers need `wgan-gp` or `conditional`"
-        );
-        let specs = output.network.mlp.specs();
-        let file = settings.gan.join(gan::WEIGHTS);
-        let weights = Checkpoint::read(&file)?;
-        ensure!(
-            weights.fact("replicas")? == titles(&gan.replicas()),
-            "`{}` holds other data sets or seeds than the run file beside it",
-            file.display()
-        );
-        output.weights = weights
-            .finished(output.file, specs, machine.device)?
-            .select(&rows);
-        Ok(Self {
-            gan,
-            loaded,
-            replicas,
-            output,
-            sha256: sha256(&std::fs::read(&file)?),
-        })
-    }
-
-    /// Steps that pass over the training items once; one run passes over all its data sets alike.
-    fn steps_per_epoch(&self, batch: i64) -> Result<u64> {
-        let steps = |replica: &Replica| {
-            let items = self.loaded[replica.data].positives.len() as u64;
-            items.div_ceil(batch.unsigned_abs())
-        };
-        let all: Vec<u64> = self.replicas.iter().map(steps).collect();
-        ensure!(
-            all.iter().all(|&steps| steps == all[0]),
-            "the data sets have different numbers of training items, so an epoch is not one number of steps\nhint: name one of them in `only`, and train the others by run files of their own"
-        );
-        Ok(all[0])
-    }
-
-    /// The data of one replica.
-    pub fn data(&self, replica: usize) -> (&DataRecipe, &Loaded) {
-        let at = self.replicas[replica].data;
-        (&self.gan.data[at], &self.loaded[at])
-    }
-
-    pub fn conditional(&self) -> bool {
-        self.output.code == Code::Class
-    }
-}
-
 /// Pictures rounded to the 256 levels of a file, as the scoring graph rounds them.
 pub fn as_written(items: &Tensor) -> Tensor {
     ((items + 1.0) * 127.5).round().clamp(0.0, 255.0) * (2.0 / 255.0) - 1.0
@@ -230,7 +134,6 @@ struct Training<'a> {
     generators: &'a Generators,
     network: &'a Classifier,
     feed: Feed,
-    picture: bool,
     /// `frozen`: the step at which the trunk is done.
     changes_at: u64,
     class: Trained,
@@ -259,20 +162,6 @@ impl Training<'_> {
         }
     }
 
-    /// Fresh generated items and their classes.
-    fn generate(&self, draws: &mut Draws) -> (Tensor, Tensor) {
-        let output = &self.generators.output;
-        let batch = self.settings.batch;
-        let classes = self.feed.draw(draws, Pool::All, batch).labels;
-        let items = output.items(&draws.normal(batch, output.network.latent), &classes);
-        let items = if self.picture {
-            as_written(&items)
-        } else {
-            items
-        };
-        (items, classes)
-    }
-
     /// One step of a phase: losses as `[3, replicas]`.
     fn train(&mut self, phase: Phase, draws: &mut Draws) -> Tensor {
         let batch = self.settings.batch;
@@ -284,7 +173,7 @@ impl Training<'_> {
             let none = loss.zeros_like();
             return Tensor::stack(&[loss.detach(), none.shallow_clone(), none], 0);
         }
-        let (fake, classes) = self.generate(draws);
+        let (fake, classes) = self.generators.draw(&self.feed, draws, batch);
         let both = Tensor::cat(&[&real.items, &fake], 1);
         let features_and_class = || self.network.class(self.class.weights(), &both);
         let (features, logits) = match phase {
@@ -320,9 +209,10 @@ impl Training<'_> {
 impl Work for Training<'_> {
     fn needs(&self) -> Needs {
         let batch = self.settings.batch;
+        let made = self.generators.needs(batch);
         Needs {
-            normal: batch * self.generators.output.network.latent,
-            uniform: 2 * batch,
+            uniform: batch + made.uniform,
+            ..made
         }
     }
 
@@ -440,7 +330,6 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         generators: &generators,
         network: &network,
         feed: Feed::training(&generators.loaded, &generators.replicas, machine.device)?,
-        picture,
         changes_at,
         class: Trained::new("class", network.class_specs(), &start(changes_at)),
         others: Trained::new("others", network.other_specs(), &start(other_steps)),
@@ -459,8 +348,14 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         let difference = bundle::write(&folder, &generators, replica, &parts, settings, machine)?;
         largest = largest.max(difference);
     }
-    let data = (&generators.gan, generators.loaded.as_slice());
-    calibrate::bundles(&folder, data, &generators.replicas, settings, machine)?;
+    let provenance = |replica: &Replica| generators.provenance(replica, settings);
+    calibrate::bundles(
+        &folder,
+        (&generators.loaded, &generators.replicas),
+        &provenance,
+        settings,
+        machine,
+    )?;
     let summary = json!({
         "steps": taken.steps,
         "seconds": taken.seconds,
@@ -474,7 +369,7 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
 
 /// Calibrates the bundles of a finished run again, by the run file's `calibration` and `paper`.
 pub fn calibrate_again(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Result<()> {
-    let gan = settings.gan_settings()?;
+    let subjects = Subjects::open(settings)?;
     let folder = RunFolder::finished_run(out)?;
     let before: ClassifierSettings = folder.settings()?;
     let same = ClassifierSettings {
@@ -488,13 +383,14 @@ pub fn calibrate_again(settings: &ClassifierSettings, out: &Path, machine: &Mach
         "`{}` was trained by another run file\nhint: only `calibration` and `paper` may differ",
         out.display()
     );
-    let loaded = replica::load(&gan.data)?;
-    let replicas: Vec<Replica> = gan
-        .replicas()
-        .into_iter()
-        .filter(|replica| settings.uses(replica))
-        .collect();
-    calibrate::bundles(&folder, (&gan, &loaded), &replicas, settings, machine)?;
+    let provenance = |replica: &Replica| subjects.provenance(replica, settings);
+    calibrate::bundles(
+        &folder,
+        (&subjects.loaded, &subjects.replicas),
+        &provenance,
+        settings,
+        machine,
+    )?;
     folder.claim(settings)
 }
 

@@ -167,7 +167,7 @@ pub fn generated_rows(bundle: &Bundle, runtime: &Runtime) -> Result<Rows> {
 }
 
 /// The class at a place in (0, 1) when classes lie side by side by their shares.
-fn class_at(shares: &[f64], place: f64) -> u32 {
+pub fn class_at(shares: &[f64], place: f64) -> u32 {
     let mut end = 0.0;
     let holds = |share: &f64| {
         end += share;

@@ -12,6 +12,7 @@ pub mod export;
 pub mod feed;
 pub mod folder;
 pub mod gan;
+pub mod generators;
 pub mod graph;
 pub mod held_out;
 pub mod losses;

@@ -1,0 +1,451 @@
+//! Where generated items come from: the generators of a GAN run, or one from elsewhere.
+//!
+//! Generators of a GAN run are run by libtorch at every step. One from elsewhere is an ONNX file: its items are made
+//! once, before training, and drawn from at every step.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use s2m_core::proposals::{Proposals, Purpose};
+use s2m_data::recipe::{DataRecipe, Loaded};
+use s2m_model::bundle::{Generator, sha256};
+use s2m_model::manifest::{GeneratorEntry, Provenance};
+use s2m_model::networks::{Renderer, Requested, RunSettings};
+use serde::{Deserialize, Serialize};
+use tch::{Device, Kind, Tensor};
+
+use crate::checkpoint::Checkpoint;
+use crate::classifier::{ClassifierSettings, as_written};
+use crate::device::Machine;
+use crate::feed::{Feed, Pool};
+use crate::gan::{self, GanSettings};
+use crate::held_out::class_at;
+use crate::noise::{Draws, Needs};
+use crate::objectives::{Code, ObjectiveSettings, Output};
+use crate::progress::Progress;
+use crate::replica::{self, Replica, is_picture, titles};
+
+/// Proposals that classifiers are trained on are those of this stage, so that no sample is ever one of them.
+const STAGE: u16 = 60_002;
+
+/// Items that are made at a time.
+const PIECE: usize = 1024;
+
+/// Most items that are made beforehand.
+const MOST_ITEMS: u32 = 10_000_000;
+
+/// A generator from elsewhere; `generator` in a run file of `classifier`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct OwnGenerator {
+    /// What goes in and out, in the form of a bundle's `[generator]`; the network lies beside it.
+    pub file: PathBuf,
+    /// Items made for training.
+    #[serde(default = "items")]
+    pub items: u32,
+    /// Seed of these items and of the first weights.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn items() -> u32 {
+    50_000
+}
+
+/// Generators, the data that they imitate, and what makes their items.
+pub struct Generators {
+    pub recipes: Vec<DataRecipe>,
+    pub loaded: Vec<Loaded>,
+    pub replicas: Vec<Replica>,
+    /// Of everything that makes items.
+    pub sha256: String,
+    source: Source,
+}
+
+enum Source {
+    Run(Box<GanSettings>, Output),
+    Own(Box<Own>),
+}
+
+/// A generator from elsewhere and items of it.
+struct Own {
+    entry: GeneratorEntry,
+    bytes: Vec<u8>,
+    /// `[items, size]`; levels of pictures as bytes.
+    items: Tensor,
+    /// `[items]`; zeros without classes.
+    classes: Tensor,
+}
+
+impl ClassifierSettings {
+    /// The data sets and seeds of the run, from where its generators come.
+    fn origin(&self) -> Result<Origin> {
+        match (&self.gan, &self.generator, &self.data) {
+            (Some(folder), None, None) => Ok(Origin::Run(Box::new(self.gan_settings(folder)?))),
+            (None, Some(own), Some(data)) => {
+                ensure!(
+                    (1..=MOST_ITEMS).contains(&own.items),
+                    "`generator.items` is {}; it must be from 1 to {MOST_ITEMS}",
+                    own.items
+                );
+                ensure!(
+                    self.only.is_empty(),
+                    "`only` is for GAN runs; a generator from elsewhere has one data set"
+                );
+                Ok(Origin::Own(own.clone(), Box::new(data.clone())))
+            }
+            _ => bail!(
+                "a classifier needs either `gan`, the folder of a GAN run, or `generator` with `data`"
+            ),
+        }
+    }
+
+    /// The run file of a finished GAN run.
+    fn gan_settings(&self, folder: &std::path::Path) -> Result<GanSettings> {
+        let file = folder.join("run.toml");
+        let text = fs::read_to_string(&file)
+            .with_context(|| format!("GAN run `{}` cannot be read\nhint: `gan` is the --out folder of a finished `train gan`", file.display()))?;
+        let gan: GanSettings =
+            toml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
+        ensure!(
+            folder.join("done.json").is_file(),
+            "GAN run `{}` is not finished\nhint: start it again; it goes on where it stopped",
+            folder.display()
+        );
+        for name in &self.only {
+            ensure!(
+                gan.data.iter().any(|recipe| recipe.name == *name),
+                "`only` names `{name}`, which is not a data set of the GAN run"
+            );
+        }
+        gan.check()?;
+        Ok(gan)
+    }
+
+    fn uses(&self, replica: &Replica) -> bool {
+        self.only.is_empty() || self.only.contains(&replica.name)
+    }
+}
+
+enum Origin {
+    Run(Box<GanSettings>),
+    Own(OwnGenerator, Box<DataRecipe>),
+}
+
+/// The data of a classifier run, without its generators.
+pub struct Subjects {
+    pub recipes: Vec<DataRecipe>,
+    pub loaded: Vec<Loaded>,
+    pub replicas: Vec<Replica>,
+    origin: Origin,
+}
+
+impl Subjects {
+    pub fn open(settings: &ClassifierSettings) -> Result<Self> {
+        let origin = settings.origin()?;
+        let (recipes, replicas) = match &origin {
+            Origin::Run(gan) => (gan.data.clone(), gan.replicas()),
+            Origin::Own(own, data) => {
+                let recipes = vec![(**data).clone()];
+                let replicas = replica::replicas(&recipes, &[own.seed]);
+                (recipes, replicas)
+            }
+        };
+        let uses = |replica: &Replica| settings.uses(replica);
+        Ok(Self {
+            loaded: replica::load(&recipes)?,
+            recipes,
+            replicas: replicas.into_iter().filter(uses).collect(),
+            origin,
+        })
+    }
+
+    /// Where a replica's networks come from: all run files, cut down to what it used.
+    pub fn provenance(
+        &self,
+        replica: &Replica,
+        settings: &ClassifierSettings,
+    ) -> Result<Provenance> {
+        provenance(&self.origin, &self.recipes, replica, settings)
+    }
+}
+
+fn provenance(
+    origin: &Origin,
+    recipes: &[DataRecipe],
+    replica: &Replica,
+    settings: &ClassifierSettings,
+) -> Result<Provenance> {
+    let recipe = without_folders(&recipes[replica.data]);
+    let mut own = settings.clone();
+    let recipe_text = match origin {
+        Origin::Run(gan) => {
+            let mut gan = (**gan).clone();
+            gan.data = vec![recipe.clone()];
+            own.gan = Some("gan".into());
+            let (gan, own) = (toml::to_string(&gan)?, toml::to_string(&own)?);
+            format!("# s2m train gan\n{gan}\n# s2m train classifier\n{own}")
+        }
+        Origin::Own(..) => {
+            own.data = Some(recipe.clone());
+            if let Some(generator) = &mut own.generator {
+                generator.file = generator.file.file_name().unwrap_or_default().into();
+            }
+            format!("# s2m train classifier\n{}", toml::to_string(&own)?)
+        }
+    };
+    Ok(Provenance {
+        data: recipe.name.clone(),
+        licence: recipe.licence.clone().unwrap_or_default(),
+        recipe: recipe_text,
+        seed: Some(replica.seed),
+        versions: format!("s2m-train {}, libtorch 2.11", env!("CARGO_PKG_VERSION")),
+    })
+}
+
+/// A folder is where the files lay, not what they are.
+fn without_folders(recipe: &DataRecipe) -> DataRecipe {
+    let mut recipe = recipe.clone();
+    if let s2m_data::recipe::Source::Idx { folder } = &mut recipe.source {
+        *folder = folder.file_name().unwrap_or_default().into();
+    }
+    recipe
+}
+
+impl Generators {
+    pub fn open(settings: &ClassifierSettings, machine: &Machine) -> Result<Self> {
+        let subjects = Subjects::open(settings)?;
+        match subjects.origin {
+            Origin::Run(gan) => {
+                let folder = settings.gan.as_ref().expect("a GAN run has a folder");
+                let mut output = gan::objective(&gan, &subjects.loaded, machine.device)?
+                    .outputs()
+                    .swap_remove(0);
+                ensure!(
+                    matches!(
+                        gan.objective,
+                        ObjectiveSettings::WganGp(_) | ObjectiveSettings::Conditional(_)
+                    ),
+                    "the GAN run's objective already decides which class is made; classifiers need `wgan-gp` or `conditional`"
+                );
+                let file = folder.join(gan::WEIGHTS);
+                let weights = Checkpoint::read(&file)?;
+                ensure!(
+                    weights.fact("replicas")? == titles(&gan.replicas()),
+                    "`{}` holds other data sets or seeds than the run file beside it",
+                    file.display()
+                );
+                let rows: Vec<i64> = (0_i64..)
+                    .zip(gan.replicas())
+                    .filter(|(_, replica)| settings.uses(replica))
+                    .map(|(row, _)| row)
+                    .collect();
+                output.weights = weights
+                    .finished(output.file, output.network.mlp.specs(), machine.device)?
+                    .select(&rows);
+                Ok(Self {
+                    recipes: subjects.recipes,
+                    loaded: subjects.loaded,
+                    replicas: subjects.replicas,
+                    sha256: sha256(&fs::read(&file)?),
+                    source: Source::Run(gan, output),
+                })
+            }
+            Origin::Own(own, _) => {
+                let made = Own::make(&own, &subjects.loaded[0], machine)?;
+                Ok(Self {
+                    sha256: sha256(format!("{} {own:?}", sha256(&made.bytes)).as_bytes()),
+                    recipes: subjects.recipes,
+                    loaded: subjects.loaded,
+                    replicas: subjects.replicas,
+                    source: Source::Own(Box::new(made)),
+                })
+            }
+        }
+    }
+
+    /// Steps that pass over the training items once; one run passes over all its data sets alike.
+    pub fn steps_per_epoch(&self, batch: i64) -> Result<u64> {
+        let steps = |replica: &Replica| {
+            let items = self.loaded[replica.data].positives.len() as u64;
+            items.div_ceil(batch.unsigned_abs())
+        };
+        let all: Vec<u64> = self.replicas.iter().map(steps).collect();
+        ensure!(
+            all.iter().all(|&steps| steps == all[0]),
+            "the data sets have different numbers of training items, so an epoch is not one number of steps\nhint: name one of them in `only`, and train the others by run files of their own"
+        );
+        Ok(all[0])
+    }
+
+    /// The data of one replica.
+    pub fn data(&self, replica: usize) -> (&DataRecipe, &Loaded) {
+        let at = self.replicas[replica].data;
+        (&self.recipes[at], &self.loaded[at])
+    }
+
+    pub fn conditional(&self) -> bool {
+        match &self.source {
+            Source::Run(_, output) => output.code == Code::Class,
+            Source::Own(own) => own.entry.class.is_some(),
+        }
+    }
+
+    /// Random numbers for a batch of items and their classes.
+    pub fn needs(&self, batch: i64) -> Needs {
+        let latent = match &self.source {
+            Source::Run(_, output) => output.network.latent,
+            Source::Own(_) => 0,
+        };
+        Needs {
+            normal: batch * latent,
+            uniform: batch,
+        }
+    }
+
+    /// Generated items as networks see them, `[replicas, batch, size]`, and their classes.
+    pub fn draw(&self, feed: &Feed, draws: &mut Draws, batch: i64) -> (Tensor, Tensor) {
+        match &self.source {
+            Source::Run(_, output) => {
+                let classes = feed.draw(draws, Pool::All, batch).labels;
+                let items = output.items(&draws.normal(batch, output.network.latent), &classes);
+                let picture = is_picture(&self.loaded[self.replicas[0].data].train.items);
+                (if picture { as_written(&items) } else { items }, classes)
+            }
+            Source::Own(own) => own.draw(draws, batch),
+        }
+    }
+
+    /// The file of a replica's generator, and what a bundle says about it.
+    pub fn file_of(&self, replica: usize) -> Result<(Vec<u8>, GeneratorEntry)> {
+        let (bytes, mut entry) = match &self.source {
+            Source::Run(_, output) => gan::file_of(output, replica, self.data(replica).1)?,
+            Source::Own(own) => (own.bytes.clone(), own.entry.clone()),
+        };
+        "generator.onnx".clone_into(&mut entry.file);
+        Ok((bytes, entry))
+    }
+
+    /// Where a replica's networks come from.
+    pub fn provenance(
+        &self,
+        replica: &Replica,
+        settings: &ClassifierSettings,
+    ) -> Result<Provenance> {
+        let origin = match &self.source {
+            Source::Run(gan, _) => Origin::Run(gan.clone()),
+            Source::Own(_) => settings.origin()?,
+        };
+        provenance(&origin, &self.recipes, replica, settings)
+    }
+}
+
+impl Own {
+    /// Opens the generator and makes its items.
+    fn make(own: &OwnGenerator, data: &Loaded, machine: &Machine) -> Result<Self> {
+        let generator = Generator::open(&own.file)?;
+        let part = generator.part();
+        let mut entry = part.entry.clone();
+        if let Some(class) = &mut entry.class {
+            ensure!(
+                class.prior.len() == data.train.labels.len(),
+                "the generator takes {} classes, the data has {} labels",
+                class.prior.len(),
+                data.train.labels.len()
+            );
+            class.prior.clone_from(&data.observed);
+        }
+        let shape = &data.train.items.shape;
+        let made: Vec<usize> = match entry.output.picture_size() {
+            Some([height, width, channels]) => vec![channels, height, width],
+            None => entry.output.shape.clone(),
+        };
+        ensure!(
+            made == *shape && entry.output.is_picture() == is_picture(&data.train.items),
+            "the generator makes items of shape {made:?}, the data has {shape:?}\nhint: give the data the generator's size"
+        );
+        let folder = own.file.parent().unwrap_or(std::path::Path::new(""));
+        let bytes = fs::read(folder.join(&entry.file))
+            .with_context(|| format!("network `{}` of the generator", entry.file))?;
+        let renderer = Renderer::of(part, &machine.runtime, &RunSettings::default())?;
+        let proposals = Proposals::new(own.seed).at_stage(STAGE);
+        let count = own.items as usize;
+        let class = |number: u64| {
+            let prior = entry.class.as_ref().map(|class| class.prior.as_slice());
+            prior.map(|prior| class_at(prior, proposals.uniform(Purpose::Class, number)))
+        };
+        let progress = Progress::new("generated items", count as u64, 0);
+        let (mut pieces, mut classes) = (Vec::new(), Vec::new());
+        for first in (0..count).step_by(PIECE) {
+            let numbers: Vec<u64> = (first..(first + PIECE).min(count))
+                .map(|k| k as u64)
+                .collect();
+            let own_classes: Vec<u32> = numbers.iter().filter_map(|&k| class(k)).collect();
+            let items = renderer.render(Requested {
+                proposals,
+                numbers: &numbers,
+                classes: &own_classes,
+            })?;
+            classes.extend(numbers.iter().map(|&k| i64::from(class(k).unwrap_or(0))));
+            pieces.push(as_planes(
+                &items,
+                numbers.len() as i64,
+                entry.output.picture_size(),
+            ));
+            progress.at(first as u64 + numbers.len() as u64, &[], &[]);
+        }
+        progress.finish();
+        Ok(Self {
+            entry,
+            bytes,
+            items: Tensor::f_cat(&pieces, 0)?.to_device(machine.device),
+            classes: Tensor::from_slice(&classes).to_device(machine.device),
+        })
+    }
+
+    fn draw(&self, draws: &mut Draws, batch: i64) -> (Tensor, Tensor) {
+        let count = self.items.size()[0];
+        let rows = (draws.uniform(batch) * count as f64)
+            .to_kind(Kind::Int64)
+            .view(-1);
+        let items = self.items.index_select(0, &rows);
+        let items = if items.kind() == Kind::Uint8 {
+            items.to_kind(Kind::Float) * (2.0 / 255.0) - 1.0
+        } else {
+            items
+        };
+        let classes = self.classes.index_select(0, &rows);
+        (items.view([1, batch, -1]), classes.view([1, batch]))
+    }
+}
+
+/// Levels with channels last to planes of bytes, `[items, size]`; points stay floats.
+fn as_planes(items: &[f32], count: i64, picture: Option<[usize; 3]>) -> Tensor {
+    let all = Tensor::from_slice(items).to_device(Device::Cpu);
+    match picture {
+        None => all.view([count, -1]),
+        Some(sides) => {
+            let [height, width, channels] = sides.map(|side| side as i64);
+            all.to_kind(Kind::Uint8)
+                .view([count, height, width, channels])
+                .permute([0, 3, 1, 2])
+                .reshape([count, -1])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_become_planes_of_bytes() {
+        // One picture of 1×2 pixels with three channels.
+        let found = as_planes(&[1.0, 2.0, 3.0, 4.0, 5.0, 255.0], 1, Some([1, 2, 3]));
+        assert_eq!(found.kind(), Kind::Uint8);
+        let found = Vec::<u8>::try_from(found.view(-1)).unwrap_or_default();
+        assert_eq!(found, [1, 4, 2, 5, 3, 255]);
+        assert_eq!(as_planes(&[0.5, 1.5], 2, None).size(), [2, 1]);
+    }
+}
