@@ -307,13 +307,12 @@ pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evalua
         ]),
     };
     if let Some(path) = request.html {
-        let page = page::page(
-            &evaluation,
-            &real.sets,
-            &generated.sets,
-            &real.seen,
-            &generated.seen,
-        )?;
+        let sides = page::Sides {
+            real: &real,
+            generated: &generated,
+            paths: [request.real, request.generated],
+        };
+        let page = page::page(&evaluation, sides)?;
         write_whole(path, page.as_bytes())?;
     }
     Ok(evaluation)

@@ -36,23 +36,39 @@ pub(super) fn counted(n: usize, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-/// Numbers that are read together, with as many digits behind the point as the largest deserves.
-pub(super) fn numbers<const N: usize>(values: [f64; N]) -> [String; N] {
-    let largest = values.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
-    let form = |value: f64| {
-        if largest == 0.0 {
-            return "0".to_owned();
-        }
+/// How numbers that are read together are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Digits {
+    /// So many digits behind the point.
+    Behind(usize),
+    /// A factor and a power of ten.
+    Power,
+}
+
+impl Digits {
+    /// Four digits for the largest number, and as many behind the point for the others.
+    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let largest = values
+            .into_iter()
+            .fold(0.0_f64, |most, v| most.max(v.abs()));
         let before = largest.log10().floor();
-        let text = if (-4.0..12.0).contains(&before) {
-            let digits = (3.0 - before).max(0.0) as usize;
-            format!("{value:.digits$}")
+        if largest == 0.0 {
+            Self::Behind(0)
+        } else if (-4.0..9.0).contains(&before) {
+            Self::Behind((3.0 - before).max(0.0) as usize)
         } else {
-            format!("{value:.2e}")
+            Self::Power
+        }
+    }
+
+    /// A number, ready for the page.
+    pub(super) fn write(self, value: f64) -> String {
+        let text = match self {
+            Self::Behind(digits) => format!("{value:.digits$}"),
+            Self::Power => format!("{value:.2e}"),
         };
         text.replace('-', "−")
-    };
-    values.map(form)
+    }
 }
 
 /// A PNG as an address that holds it.
@@ -120,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_cell_have_equally_many_digits() {
-        let cell = |values| numbers::<3>(values);
-        assert_eq!(cell([0.5, 0.25, 0.75]), ["0.5000", "0.2500", "0.7500"]);
-        assert_eq!(cell([12.345, -1.0, 9.0]), ["12.35", "−1.00", "9.00"]);
-        assert_eq!(cell([123_456.7, 0.1, 1.0]), ["123457", "0", "1"]);
-        assert_eq!(cell([2e-9, 0.0, 1e-9]), ["2.00e−9", "0.00e0", "1.00e−9"]);
-        assert_eq!(numbers([0.0]), ["0"]);
-        assert_eq!(numbers([f64::MAX]), ["1.80e308"]);
+    fn numbers_that_are_read_together_have_equally_many_digits() {
+        let write = |values: [f64; 3]| values.map(|value| Digits::of(values).write(value));
+        assert_eq!(write([0.5, 0.25, 0.75]), ["0.5000", "0.2500", "0.7500"]);
+        assert_eq!(write([12.345, -1.0, 9.0]), ["12.35", "−1.00", "9.00"]);
+        assert_eq!(write([123_456.7, 0.1, 1.0]), ["123457", "0", "1"]);
+        assert_eq!(write([2e-9, 0.0, 1e-9]), ["2.00e−9", "0.00e0", "1.00e−9"]);
+        assert_eq!(write([0.0; 3]), ["0", "0", "0"]);
+        assert_eq!(Digits::of([f64::MAX]).write(f64::MAX), "1.80e308");
     }
 }

@@ -47,7 +47,7 @@ fn grid(name: &str, sets: &[ItemSet], most: usize) -> Result<String, Error> {
         .flat_map(|pictures| (0..pictures.len()).map(move |at| (pictures, at)))
         .collect();
     let shown = evenly(all.len(), most)
-        .map(|at| Ok(fitted(all[at].0.read(all[at].1)?)))
+        .map(|at| Ok(fitted(&all[at].0.read(all[at].1)?)))
         .collect::<Result<Vec<_>, Error>>()?;
     if shown.is_empty() {
         return Ok(String::new());
@@ -72,7 +72,7 @@ fn grid(name: &str, sets: &[ItemSet], most: usize) -> Result<String, Error> {
 }
 
 /// A picture in colour, no longer than a cell.
-fn fitted(picture: Picture) -> Picture {
+fn fitted(picture: &Picture) -> Picture {
     let picture = picture.to_channels(Channels::Rgb);
     let longer = picture.width.max(picture.height);
     if longer <= LONGEST {
@@ -127,17 +127,18 @@ mod tests {
 
     #[test]
     fn small_pictures_keep_their_pixels_and_large_ones_their_shape() {
-        let small = fitted(picture(28, 20, 7));
+        let small = fitted(&picture(28, 20, 7));
         assert_eq!((small.width, small.height), (28, 20));
         assert_eq!(small.bytes, vec![7; 3 * 28 * 20]);
-        let large = fitted(picture(1000, 3, 255));
+        let large = fitted(&picture(1000, 3, 255));
         assert_eq!((large.width, large.height), (LONGEST, 1));
         assert!(large.bytes.iter().all(|&level| level == 255));
     }
 
     #[test]
     fn pictures_of_different_sizes_share_a_sheet() {
-        let shown = [picture(2, 4, 255), picture(4, 2, 0), picture(4, 4, 9)].map(fitted);
+        let shown =
+            [picture(2, 4, 255), picture(4, 2, 0), picture(4, 4, 9)].map(|one| fitted(&one));
         let sheet = sheet(&shown);
         assert_eq!((sheet.width(), sheet.height()), (3 * 5 + 1, 4 + 2));
         // The first is two pixels wide, in the middle of four.

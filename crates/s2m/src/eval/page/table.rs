@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::super::measure::{Measure, Metric};
+use super::super::measure::Metric;
 use super::super::{Evaluated, Evaluation};
-use super::html::{count, escape, numbers};
+use super::html::{Digits, count, escape};
 
 /// Most queries that are columns; more of them are rows.
 const MOST_COLUMNS: usize = 4;
+
+/// Digits of shares, as many as 10,000 items can fill.
+const SHARE: Digits = Digits::Behind(4);
 
 /// What stands where there is no number.
 const MISSING: &str = "–";
@@ -72,12 +75,12 @@ pub(super) fn metrics(evaluation: &Evaluation) -> String {
         return "<p class=\"quiet\">No metric was asked for.</p>\n".to_owned();
     }
     let mut notes = Notes::default();
-    let table = if evaluation.queries.len() > MOST_COLUMNS {
-        parts_as_rows(&parts, &metrics, &mut notes)
+    let (class, rows) = if evaluation.queries.len() > MOST_COLUMNS {
+        ("wide", parts_as_rows(&parts, &metrics, &mut notes))
     } else {
-        parts_as_columns(&parts, &metrics, &mut notes)
+        ("narrow", parts_as_columns(&parts, &metrics, &mut notes))
     };
-    let table = scrolling(&caption(&parts), "All metrics", &table);
+    let table = scrolling(class, "All metrics", &caption(&parts), &rows);
     let by_label = by_label(evaluation);
     let definitions = definitions(&metrics);
     format!("{table}{}{by_label}{definitions}", notes.list())
@@ -99,10 +102,10 @@ fn parts(evaluation: &Evaluation) -> Vec<Part<'_>> {
 }
 
 /// A table that scrolls by itself where the screen is narrow.
-fn scrolling(caption: &str, label: &str, rows: &str) -> String {
+fn scrolling(class: &str, label: &str, caption: &str, rows: &str) -> String {
     format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">\n<table>\n\
-         <caption>{caption}</caption>\n{rows}</table>\n</div>\n"
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">\n<table class=\"{class}\">\n\
+         <caption><span>{caption}</span></caption>\n{rows}</table>\n</div>\n"
     )
 }
 
@@ -121,7 +124,12 @@ fn parts_as_columns(parts: &[Part<'_>], metrics: &[Metric], notes: &mut Notes) -
     html.push_str("</tr>\n</thead>\n<tbody>\n");
     for &metric in metrics {
         let _ = write!(html, "<tr>{}", metric_heading(metric, "row"));
-        html.extend(parts.iter().map(|part| cell(part.found, metric, notes)));
+        let digits = digits(metric, parts);
+        html.extend(
+            parts
+                .iter()
+                .map(|part| cell(part.found, metric, digits, notes)),
+        );
         html.push_str("</tr>\n");
     }
     html + "</tbody>\n"
@@ -133,8 +141,10 @@ fn parts_as_rows(parts: &[Part<'_>], metrics: &[Metric], notes: &mut Notes) -> S
     html.push_str("</tr>\n</thead>\n<tbody>\n");
     for part in parts {
         let _ = write!(html, "<tr>{}", part.heading("row"));
-        let cells = metrics.iter().map(|&metric| cell(part.found, metric, notes));
-        html.extend(cells);
+        html.extend(metrics.iter().map(|&metric| {
+            let digits = digits(metric, parts);
+            cell(part.found, metric, digits, notes)
+        }));
         html.push_str("</tr>\n");
     }
     html + "</tbody>\n"
@@ -162,25 +172,38 @@ fn arrow(metric: Metric) -> String {
     format!(" <span role=\"img\" aria-label=\"{meaning}\" title=\"{meaning}\">{sign}</span>")
 }
 
-fn cell(found: &Evaluated, metric: Metric, notes: &mut Notes) -> String {
-    let measure = found.measures.iter().find(|m| m.metric == metric);
-    let note = measure.and_then(|measure| measure.note.as_deref());
-    let mark = note.map_or(String::new(), |note| notes.mark(note));
-    let value = measure.map_or(MISSING.to_owned(), value);
-    format!("<td>{value}{mark}</td>")
-}
-
-fn value(measure: &Measure) -> String {
-    match (measure.value, measure.interval) {
-        (None, _) => MISSING.to_owned(),
-        (Some(value), None) => numbers([value])[0].clone(),
-        (Some(value), Some([low, high])) => with_interval(value, low, high),
+/// How a metric is written in all its cells.
+fn digits(metric: Metric, parts: &[Part<'_>]) -> Digits {
+    match metric {
+        Metric::Fid | Metric::Kid | Metric::Is | Metric::Diversity => {
+            let measures = parts.iter().flat_map(|part| &part.found.measures);
+            Digits::of(measures.filter(|m| m.metric == metric).flat_map(|measure| {
+                // Ends of an interval count a tenth: they decide only where the value is next to nothing.
+                let ends = measure.interval.into_iter().flatten().map(|end| end / 10.0);
+                measure.value.into_iter().chain(ends)
+            }))
+        }
+        _ => SHARE,
     }
 }
 
-fn with_interval(value: f64, low: f64, high: f64) -> String {
-    let [value, low, high] = numbers([value, low, high]);
-    format!("{value}<small>{low} to {high}</small>")
+fn cell(found: &Evaluated, metric: Metric, digits: Digits, notes: &mut Notes) -> String {
+    let measure = found.measures.iter().find(|m| m.metric == metric);
+    let note = measure.and_then(|measure| measure.note.as_deref());
+    let mark = note.map_or(String::new(), |note| notes.mark(note));
+    let value = measure.map_or(MISSING.to_owned(), |measure| match measure.value {
+        None => MISSING.to_owned(),
+        Some(value) => with_interval(value, measure.interval, digits),
+    });
+    format!("<td>{value}{mark}</td>")
+}
+
+fn with_interval(value: f64, interval: Option<[f64; 2]>, digits: Digits) -> String {
+    let value = digits.write(value);
+    match interval.map(|ends| ends.map(|end| digits.write(end))) {
+        None => value,
+        Some([low, high]) => format!("{value}<small>{low} to {high}</small>"),
+    }
 }
 
 /// Accuracy of each label that a query decides.
@@ -194,19 +217,37 @@ fn by_label(evaluation: &Evaluation) -> String {
         return String::new();
     }
     let mut html = "<thead>\n<tr><th scope=\"col\">query</th>".to_owned();
-    html.extend(labels.iter().map(|label| format!("<th scope=\"col\">{}</th>", escape(label))));
+    html.extend(
+        labels
+            .iter()
+            .map(|label| format!("<th scope=\"col\">{}</th>", escape(label))),
+    );
     html.push_str("</tr>\n</thead>\n<tbody>\n");
     for (query, found) in queries {
-        let _ = write!(html, "<tr><th scope=\"row\"><code>{}</code></th>", escape(query));
-        html.extend(labels.iter().map(|&label| match found.accuracy_by_label.get(label) {
-            None => format!("<td>{MISSING}</td>"),
-            Some(&[share, low, high]) => format!("<td>{}</td>", with_interval(share, low, high)),
-        }));
+        let _ = write!(
+            html,
+            "<tr><th scope=\"row\"><code>{}</code></th>",
+            escape(query)
+        );
+        html.extend(
+            labels
+                .iter()
+                .map(|&label| match found.accuracy_by_label.get(label) {
+                    None => format!("<td>{MISSING}</td>"),
+                    Some(&[share, low, high]) => {
+                        format!(
+                            "<td>{}</td>",
+                            with_interval(share, Some([low, high]), SHARE)
+                        )
+                    }
+                }),
+        );
         html.push_str("</tr>\n");
     }
     html.push_str("</tbody>\n");
-    let caption = "Accuracy of each label that a query decides, with 95 % intervals; – where it does not.";
-    scrolling(caption, "Accuracy by label", &html)
+    let caption =
+        "Accuracy of each label that a query decides, with 95 % intervals; – where it does not.";
+    scrolling("narrow", "Accuracy by label", caption, &html)
 }
 
 fn definitions(metrics: &[Metric]) -> String {
