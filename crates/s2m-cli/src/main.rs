@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::Answer;
-use commands::{classes, demo, eval, explain, info, mine, reproduce, sample, train};
+use commands::{classes, demo, eval, explain, fit, info, mine, reproduce, sample, train};
 use streams::Streams;
 
 /// Multi-label samples from a generator and single positive labels
@@ -40,6 +40,7 @@ enum Command {
     Classes(classes::ClassesArgs),
     Explain(explain::ExplainArgs),
     Info(info::InfoArgs),
+    Fit(fit::FitArgs),
     Eval(eval::EvalArgs),
     Demo(demo::DemoArgs),
     Train(train::TrainArgs),
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Classes(args) => classes::run(args, &mut streams),
         Command::Explain(args) => explain::run(args, &mut streams),
         Command::Info(args) => info::run(args, &mut streams),
+        Command::Fit(args) => fit::run(args, &mut streams),
         Command::Eval(args) => eval::run(args, &mut streams),
         Command::Demo(args) => demo::run(args, &mut streams),
         Command::Train(args) => train::run(args, &mut streams),

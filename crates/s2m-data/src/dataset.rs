@@ -21,6 +21,9 @@ pub struct Dataset {
     /// The labels of each item; for making a view and for judging results only.
     pub truth: Vec<LabelSet>,
     /// The original class of each item: the digit, or the number of the mode.
+    ///
+    /// Data that comes with labels alone has joint classes here: the label sets that occur are
+    /// numbered in ascending order of their bits, and all after the first 255 share the last number.
     pub original: Vec<u8>,
 }
 

@@ -19,18 +19,35 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod array_items;
+pub mod arrays;
+pub mod celeba;
+pub mod cifar10;
 pub mod classes;
+pub mod cole;
 mod dataset;
+pub mod file_name;
+pub mod folders;
 pub mod gaussians;
 pub mod idx;
 pub mod illustration;
+pub mod labelled;
+#[cfg(test)]
+mod made;
+pub mod matrix;
 pub mod npy;
+mod picture_at;
 pub mod picture_file;
 pub mod picture_folder;
+pub mod picture_set;
 pub mod recipe;
 pub mod resize;
+pub mod rows;
 pub mod split;
 mod streams;
+pub mod table;
+pub mod tar;
+pub mod text_file;
 pub mod view;
 mod zip;
 

@@ -218,11 +218,43 @@ impl Values {
     }
 }
 
+/// What an array may hold.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// Numbers.
+    Numbers(Array),
+    /// Texts, in the order of the last index running fastest.
+    Texts(Vec<String>),
+}
+
 /// Reads a `.npy` file, or one array of a `.npz` file; the first bytes tell which it is.
 ///
 /// `entry` names the array of an archive, with or without `.npy`; it may be left out where there is
 /// only one.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method itself is of one lifetime only"
+)]
 pub fn read(path: &Path, entry: Option<&str>) -> Result<Array, NpyError> {
+    open(path, entry, |source| source.read())
+}
+
+/// Reads an array as [`read`] does, which may also be of texts: types `U` and `S`.
+///
+/// What is not UTF-8 in texts of type `S`, and no character in those of type `U`, becomes `�`.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method itself is of one lifetime only"
+)]
+pub fn read_content(path: &Path, entry: Option<&str>) -> Result<Content, NpyError> {
+    open(path, entry, |source| source.read_content())
+}
+
+fn open<T>(
+    path: &Path,
+    entry: Option<&str>,
+    read: impl FnOnce(Source<&mut dyn Read>) -> Result<T, NpyError>,
+) -> Result<T, NpyError> {
     let place = Place {
         path: path.to_owned(),
         entry: None,
@@ -238,8 +270,8 @@ pub fn read(path: &Path, entry: Option<&str>) -> Result<Array, NpyError> {
     first.read_to_end(&mut start).map_err(failed)?;
     file.rewind().map_err(failed)?;
     match entry {
-        _ if start == b"PK" => read_archive(file, path, entry),
-        None => Source::new(BufReader::new(file), length, place).read(),
+        _ if start == b"PK" => read_archive(file, path, entry, read),
+        None => read(Source::new(&mut BufReader::new(file), length, place)),
         Some(entry) => Err(NpyError::NotAnArchive {
             path: path.to_owned(),
             entry: entry.to_owned(),
@@ -247,11 +279,12 @@ pub fn read(path: &Path, entry: Option<&str>) -> Result<Array, NpyError> {
     }
 }
 
-fn read_archive(
+fn read_archive<T>(
     file: impl Read + io::Seek + 'static,
     path: &Path,
     entry: Option<&str>,
-) -> Result<Array, NpyError> {
+    read: impl FnOnce(Source<&mut dyn Read>) -> Result<T, NpyError>,
+) -> Result<T, NpyError> {
     let failed = |source| NpyError::Zip {
         path: path.to_owned(),
         source,
@@ -263,11 +296,11 @@ fn read_archive(
         entry: Some(array_name(&entry).unwrap_or(&entry.name).to_owned()),
     };
     let mut unpacked = CrcReader::new(archive.read(&entry).map_err(failed)?);
-    let array = Source::new(&mut unpacked, entry.size, place.clone()).read()?;
+    let made = read(Source::new(&mut unpacked, entry.size, place.clone()))?;
     if unpacked.crc().sum() != entry.crc {
         return Err(NpyError::Checksum { place });
     }
-    Ok(array)
+    Ok(made)
 }
 
 /// The name of an array is its entry's without `.npy`; other entries are not arrays.
@@ -315,12 +348,62 @@ impl<R: Read> Source<R> {
     }
 
     fn read(mut self) -> Result<Array, NpyError> {
+        let (header, header_bytes) = self.parsed_header()?;
+        self.numbers(header, header_bytes)
+    }
+
+    fn read_content(mut self) -> Result<Content, NpyError> {
+        let (header, header_bytes) = self.parsed_header()?;
+        match Text::parse(&header.descr) {
+            Some(text) => self.texts(&header, header_bytes, text).map(Content::Texts),
+            None => self.numbers(header, header_bytes).map(Content::Numbers),
+        }
+    }
+
+    /// What the header says, and the bytes up to its end.
+    fn parsed_header(&mut self) -> Result<(Header, u64), NpyError> {
         let (text, header_bytes) = self.header()?;
         let header = Header::parse(&text).map_err(|unclear| NpyError::Header {
             place: self.place.clone(),
             wanted: unclear.wanted,
             found: unclear.found,
         })?;
+        Ok((header, header_bytes))
+    }
+
+    fn texts(
+        mut self,
+        header: &Header,
+        header_bytes: u64,
+        text: Text,
+    ) -> Result<Vec<String>, NpyError> {
+        let count = self.check_length(&header.shape, text.size() as u64, header_bytes)?;
+        if count > MAX_TEXTS {
+            return Err(NpyError::TooLarge {
+                place: self.place.clone(),
+                shape: header.shape.clone(),
+            });
+        }
+        let mut texts = Vec::with_capacity(count);
+        let mut bytes = vec![0; text.size()];
+        for _ in 0..count {
+            let read = self.reader.read_exact(&mut bytes);
+            read.map_err(|source| NpyError::Read {
+                place: self.place.clone(),
+                source,
+            })?;
+            texts.push(text.decode(&bytes));
+        }
+        Ok(if header.fortran_order {
+            let order: Vec<usize> = (0..count).collect();
+            let order = last_index_fastest(&order, &header.shape);
+            order.into_iter().map(|i| texts[i].clone()).collect()
+        } else {
+            texts
+        })
+    }
+
+    fn numbers(mut self, header: Header, header_bytes: u64) -> Result<Array, NpyError> {
         let number = self.number_type(&header.descr)?;
         let count = self.check_length(&header.shape, number.size(), header_bytes)?;
         let values = number.read(&mut self.reader, count);
@@ -540,6 +623,65 @@ impl<'a> Literal<'a> {
     }
 }
 
+/// The type of an array's texts; all have the same length, filled up with zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Text {
+    length: usize,
+    /// Type `U`: characters of four bytes. Otherwise type `S`, bytes.
+    wide: bool,
+    big_endian: bool,
+}
+
+/// Longest text; names of files are far below.
+const MAX_TEXT: usize = 1 << 16;
+
+/// Most texts of an array: each takes far more memory than it may have bytes.
+const MAX_TEXTS: usize = 1 << 26;
+
+impl Text {
+    fn parse(descr: &str) -> Option<Self> {
+        let (order, rest) = descr.split_at_checked(1)?;
+        let (kind, length) = rest.split_at_checked(1)?;
+        let length = length.parse().ok()?;
+        let known = matches!(order, "<" | ">" | "|" | "=") && matches!(kind, "U" | "S");
+        // Texts of no length would take no bytes, so any number of them could be promised.
+        (known && (1..=MAX_TEXT).contains(&length)).then_some(Self {
+            length,
+            wide: kind == "U",
+            big_endian: order == ">",
+        })
+    }
+
+    /// Bytes of one text.
+    fn size(self) -> usize {
+        if self.wide {
+            4 * self.length
+        } else {
+            self.length
+        }
+    }
+
+    fn decode(self, bytes: &[u8]) -> String {
+        if !self.wide {
+            let end = bytes.iter().rposition(|&byte| byte != 0);
+            return String::from_utf8_lossy(&bytes[..end.map_or(0, |end| end + 1)]).into_owned();
+        }
+        let (words, _) = bytes.as_chunks();
+        let number = |&word: &[u8; 4]| {
+            if self.big_endian {
+                u32::from_be_bytes(word)
+            } else {
+                u32::from_le_bytes(word)
+            }
+        };
+        let characters = words.iter().map(number);
+        let characters =
+            characters.map(|number| char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER));
+        let text: String = characters.collect();
+        text.trim_end_matches('\0').to_owned()
+    }
+}
+
 /// The type of an array's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Number {
@@ -696,6 +838,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::made::npy;
 
     // The files below are of NumPy 2.4.6, printed by
     //
@@ -798,8 +941,17 @@ mod tests {
         Source::new(bytes, bytes.len() as u64, place).read()
     }
 
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method itself is of one lifetime only"
+    )]
     fn unpack(bytes: &[u8], entry: Option<&str>) -> Result<Array, NpyError> {
-        read_archive(Cursor::new(bytes.to_vec()), Path::new("d/a.npz"), entry)
+        read_archive(
+            Cursor::new(bytes.to_vec()),
+            Path::new("d/a.npz"),
+            entry,
+            |source| source.read(),
+        )
     }
 
     fn message(bytes: &[u8]) -> String {
@@ -1170,7 +1322,75 @@ mod tests {
         BIG_ENDIAN, HALF, FORTRAN, VERSION_2, VERSION_3, TRUTH, OBJECTS,
     ];
 
+    /// Characters of four bytes in both orders, and bytes of UTF-8; zeros fill up short texts.
+    #[test]
+    fn texts_are_read_where_they_are_asked_for() {
+        let wide = |order: fn(u32) -> [u8; 4], text: &str| -> Vec<u8> {
+            let mut letters: Vec<u32> = text.chars().map(u32::from).collect();
+            letters.resize(5, 0);
+            letters.into_iter().flat_map(order).collect()
+        };
+        let names = ["a.png", "ü.j", "", "x"];
+        let texts = |file: &[u8]| {
+            let source = Source::new(file, file.len() as u64, place("t.npy"));
+            source.read_content().unwrap()
+        };
+        let wanted = Content::Texts(names.map(str::to_owned).to_vec());
+        for (descr, order) in [
+            ("<U5", u32::to_le_bytes as fn(u32) -> [u8; 4]),
+            (">U5", u32::to_be_bytes),
+        ] {
+            let bytes: Vec<u8> = names.iter().flat_map(|name| wide(order, name)).collect();
+            assert_eq!(texts(&npy(descr, "(4,)", &bytes)), wanted);
+        }
+        let bytes = b"a.png\xc3\xbc.j\0\0\0\0\0\0x\0\0\0\0";
+        assert_eq!(texts(&npy("|S5", "(2, 2)", bytes)), wanted);
+        let file = npy("|u1", "(2,)", &[7, 9]);
+        assert_eq!(
+            texts(&file),
+            Content::Numbers(Array {
+                shape: vec![2],
+                values: Values::U8(vec![7, 9])
+            })
+        );
+    }
+
+    #[test]
+    fn texts_without_length_or_in_place_of_numbers_are_refused() {
+        let failure = |descr: &str, shape: &str| {
+            let file = npy(descr, shape, b"");
+            let source = Source::new(&file[..], file.len() as u64, place("t.npy"));
+            source.read_content().unwrap_err().to_string()
+        };
+        for descr in ["<U0", "|S0", "<U99999999999999999999", "<U70000", "|O"] {
+            let failure = failure(descr, "(1000000000000,)");
+            assert!(failure.contains("holds "), "{failure}");
+        }
+        assert!(failure("<U9", "(9,)").contains("so it should have"));
+        let file = npy("<U1", "(1,)", b"a\0\0\0");
+        let source = Source::new(&file[..], file.len() as u64, place("t.npy"));
+        let failure = source.read().unwrap_err().to_string();
+        assert!(failure.contains("holds values of type `<U1`"), "{failure}");
+    }
+
+    fn place(path: &str) -> Place {
+        Place {
+            path: path.into(),
+            entry: None,
+        }
+    }
+
     proptest! {
+        #[test]
+        fn texts_never_panic(
+            descr in "[<>|][US][0-9]{0,3}",
+            bytes in prop::collection::vec(any::<u8>(), 0..64),
+            count in 0..20usize,
+        ) {
+            let file = npy(&descr, &format!("({count},)"), &bytes);
+            let _ = Source::new(&file[..], file.len() as u64, place("t.npy")).read_content();
+        }
+
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = (parse(&bytes), unpack(&bytes, None));

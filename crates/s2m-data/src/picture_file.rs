@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use jpeg_decoder::PixelFormat;
 use png::{ColorType, Transformations};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Longest side of a picture, in pixels.
@@ -139,8 +140,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
     pairs.join(" ")
 }
 
-/// What each pixel holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// What each pixel holds; written as the number of channels, 1 or 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "usize", into = "usize")]
 pub enum Channels {
     /// One number: how bright.
     Grey,
@@ -162,6 +164,25 @@ impl Channels {
         [Self::Grey, Self::Rgb]
             .into_iter()
             .find(|channels| channels.count() == count)
+    }
+}
+
+/// A number of channels that no picture has.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("channels are 1 (grey) or 3 (colour), not {0}")]
+pub struct ChannelsError(usize);
+
+impl TryFrom<usize> for Channels {
+    type Error = ChannelsError;
+
+    fn try_from(count: usize) -> Result<Self, ChannelsError> {
+        Self::of(count).ok_or(ChannelsError(count))
+    }
+}
+
+impl From<Channels> for usize {
+    fn from(channels: Channels) -> Self {
+        channels.count()
     }
 }
 

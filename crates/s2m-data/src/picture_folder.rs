@@ -63,7 +63,7 @@ pub enum PictureFolderError {
     },
 }
 
-fn endings() -> String {
+pub(crate) fn endings() -> String {
     let dotted: Vec<_> = ENDINGS.iter().map(|end| format!(".{end}")).collect();
     dotted.join(", ")
 }
@@ -236,7 +236,7 @@ fn in_order<R: Send>(numbers: Range<usize>, work: impl Fn(usize) -> R + Sync) ->
 }
 
 /// The files of a folder with a picture's ending, by sorted name.
-fn list(folder: &Path) -> Result<Vec<PathBuf>, PictureFolderError> {
+pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, PictureFolderError> {
     let failed = |source| PictureFolderError::Read {
         path: folder.to_owned(),
         source,
@@ -252,7 +252,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, PictureFolderError> {
     Ok(paths)
 }
 
-fn has_picture_name(path: &Path) -> bool {
+pub(crate) fn has_picture_name(path: &Path) -> bool {
     let hidden = path
         .file_name()
         .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));

@@ -12,21 +12,33 @@
 //! ```
 //!
 //! Classes are a list, not a table, because a table has no order and label c is the c-th class.
+//!
+//! Data of one's own comes as pictures in one folder per label ([`folders`](crate::folders)), as a
+//! folder with a table ([`table`](crate::table)) or as arrays ([`arrays`](crate::arrays)); known sets
+//! are [`celeba`](crate::celeba), [`cifar10`](crate::cifar10) and the matrices of
+//! [`cole`](crate::cole). Each of these pages shows its line of a run file.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use s2m_core::density::LabellingError;
 use s2m_core::labels::Labels;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::arrays::{Arrays, ArraysError};
+use crate::celeba::{Celeba, CelebaError};
+use crate::cifar10::{Cifar10, Cifar10Error};
 use crate::classes::{ClassEntry, ClassMap, ClassesError};
+use crate::cole::{Cole, ColeError};
 use crate::dataset::{Dataset, Part};
-use crate::idx::{self, IdxError};
+use crate::folders::{Folders, FoldersError};
+use crate::idx::{self, IdxError, Pictures};
+use crate::labelled::{Parts, rare_labels};
 use crate::split::{Split, SplitError, split};
 use crate::streams::{Use, numbers};
+use crate::table::{Table, TableError};
 use crate::view::{Positive, View, observed};
 use crate::{gaussians, illustration};
 
@@ -42,6 +54,24 @@ pub enum RecipeError {
     /// Files cannot be used.
     #[error(transparent)]
     Idx(#[from] IdxError),
+    /// Folders of labels cannot be used.
+    #[error(transparent)]
+    Folders(#[from] FoldersError),
+    /// A table cannot be used.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// CelebA cannot be used.
+    #[error(transparent)]
+    Celeba(#[from] CelebaError),
+    /// Label matrices cannot be used.
+    #[error(transparent)]
+    Cole(#[from] ColeError),
+    /// CIFAR-10 cannot be used.
+    #[error(transparent)]
+    Cifar10(#[from] Cifar10Error),
+    /// Arrays cannot be used.
+    #[error(transparent)]
+    Arrays(#[from] ArraysError),
     /// Classes cannot be used.
     #[error(transparent)]
     Classes(#[from] ClassesError),
@@ -67,6 +97,14 @@ pub enum RecipeError {
     )]
     ClassesOfToy {
         /// Which toy.
+        format: &'static str,
+    },
+    /// Data comes with labels, so there is nothing that classes could be made of.
+    #[error(
+        "`classes` cannot be given for `{format}`, which has labels of its own\nhint: remove `classes`"
+    )]
+    ClassesOfLabelled {
+        /// Which format.
         format: &'static str,
     },
     /// A description is of no label.
@@ -108,7 +146,7 @@ fn list(labels: &Labels) -> String {
 pub struct DataRecipe {
     /// Name of the data.
     pub name: String,
-    /// Share of the training part that is held out.
+    /// Share of the training part that is held out, where data holds nothing out by itself.
     #[serde(default = "default_validation")]
     pub validation: f64,
     /// Seed of the split, of the labels shown and of a toy's items.
@@ -119,7 +157,8 @@ pub struct DataRecipe {
     pub licence: Option<String>,
     /// Where the items come from.
     pub source: Source,
-    /// Classes in the order of the labels; for sources with original labels only.
+    /// Classes in the order of the labels; for sources with original classes, and to choose columns
+    /// of a matrix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassEntry>,
     /// What each label means, in words.
@@ -134,7 +173,7 @@ fn default_validation() -> f64 {
 }
 
 /// Where the items come from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "format", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Source {
     /// The four MNIST files, or files like them.
@@ -142,6 +181,18 @@ pub enum Source {
         /// Their folder; relative to where the program runs.
         folder: PathBuf,
     },
+    /// Pictures in one folder per label.
+    Folders(Folders),
+    /// A folder of pictures with a table of their labels.
+    Table(Table),
+    /// CelebA, or a part of its pictures.
+    Celeba(Celeba),
+    /// Label matrices as Cole et al. keep them.
+    Cole(Cole),
+    /// The six files of CIFAR-10.
+    Cifar10(Cifar10),
+    /// Arrays of NumPy.
+    Arrays(Arrays),
     /// The 2×16 Gaussians.
     Gaussians {
         /// Items in the training part; the test part has 10,000.
@@ -152,6 +203,30 @@ pub enum Source {
         /// Items in the training part; the test part has 10,000.
         items: NonZeroU32,
     },
+}
+
+impl Source {
+    /// All paths that are relative to where the program runs, for moving them; none for a toy.
+    pub fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
+        match self {
+            Self::Idx { folder }
+            | Self::Folders(Folders { folder, .. })
+            | Self::Table(Table { folder, .. })
+            | Self::Cifar10(Cifar10 { folder }) => vec![folder],
+            Self::Celeba(Celeba {
+                folder, pictures, ..
+            })
+            | Self::Cole(Cole {
+                folder, pictures, ..
+            }) => [folder].into_iter().chain(pictures).collect(),
+            Self::Arrays(arrays) => [&mut arrays.items, &mut arrays.truth]
+                .into_iter()
+                .chain(&mut arrays.test_items)
+                .chain(&mut arrays.test_truth)
+                .collect(),
+            Self::Gaussians { .. } | Self::Illustration { .. } => Vec::new(),
+        }
+    }
 }
 
 /// How label sets become single positive labels.
@@ -196,18 +271,32 @@ pub struct Loaded {
     pub validation_positives: Vec<Positive>,
     /// Share of each label among `positives`; all above zero.
     pub observed: Vec<f64>,
+    /// What a person should know about the data, a sentence each; nothing that stops a run.
+    pub notes: Vec<String>,
 }
 
 impl DataRecipe {
     /// Reads or draws the data, splits it and shows single positive labels.
     pub fn load(&self) -> Result<Loaded, RecipeError> {
         self.check_name()?;
-        let [train, test] = self.parts()?;
+        let Parts {
+            train,
+            test,
+            shown,
+            validation,
+            mut notes,
+        } = self.parts()?;
         self.check_describe(&train.labels)?;
-        let split = split(train.len(), self.validation, self.seed)?;
-        let view = self.labelling.view(train.labels.len());
-        let positives = view.positives(&train, &split.train, self.seed)?;
-        let validation_positives = view.positives(&train, &split.validation, self.seed)?;
+        notes.extend(rare_labels(&train));
+        let split = match validation {
+            Some(validation) => split_off(train.len(), validation),
+            None => split(train.len(), self.validation, self.seed)?,
+        };
+        let labels = train.labels.len();
+        let view = self.labelling.view(labels);
+        let sets = shown.as_ref().unwrap_or(&train.truth);
+        let positives = view.positives_of(sets, labels, &split.train, self.seed)?;
+        let validation_positives = view.positives_of(sets, labels, &split.validation, self.seed)?;
         let observed = observed(&positives, train.labels.len());
         if let Some(label) = observed.iter().position(|&share| share == 0.0) {
             return Err(RecipeError::NeverShown(train.labels.name(label).to_owned()));
@@ -219,6 +308,7 @@ impl DataRecipe {
             positives,
             validation_positives,
             observed,
+            notes,
         })
     }
 
@@ -234,37 +324,81 @@ impl DataRecipe {
     }
 
     /// The training and the test part.
-    fn parts(&self) -> Result<[Dataset; 2], RecipeError> {
+    fn parts(&self) -> Result<Parts, RecipeError> {
         let stream = |part| numbers(self.seed, Use::Draw(part));
         match &self.source {
             Source::Idx { folder } => {
-                let classes = ClassMap::new(&self.classes)?;
-                let apply = |part, pictures| {
-                    let folder = folder.clone();
-                    classes.apply(pictures).map_err(|source| RecipeError::Part {
-                        part,
-                        folder,
-                        source,
-                    })
-                };
-                let train = apply("training", idx::read_folder(folder, Part::Train)?)?;
-                let test = apply("test", idx::read_folder(folder, Part::Test)?)?;
-                Ok([train, test])
+                let read = |part| Ok(idx::read_folder(folder, part)?);
+                self.by_classes(folder, read)
             }
+            Source::Cifar10(cifar10) => {
+                let read = |part| Ok(cifar10.read(part)?);
+                self.by_classes(&cifar10.folder, read)
+            }
+            Source::Folders(folders) => {
+                self.check_no_classes("folders")?;
+                Ok(folders.read(self.seed)?)
+            }
+            Source::Table(table) => {
+                self.check_no_classes("table")?;
+                Ok(table.read(self.seed)?)
+            }
+            Source::Celeba(celeba) => {
+                self.check_no_classes("celeba")?;
+                Ok(celeba.read(self.seed)?)
+            }
+            Source::Cole(cole) => Ok(cole.read(&self.classes, self.seed)?),
+            Source::Arrays(arrays) => Ok(arrays.read(&self.classes, self.seed)?),
             Source::Gaussians { items } => {
                 self.check_toy("gaussians", *items)?;
-                Ok([
+                Ok(Parts::whole([
                     gaussians::draw_from(stream(Part::Train), items.get() as usize),
                     gaussians::draw_from(stream(Part::Test), TOY_TEST_ITEMS),
-                ])
+                ]))
             }
             Source::Illustration { items } => {
                 self.check_toy("illustration", *items)?;
-                Ok([
+                Ok(Parts::whole([
                     illustration::draw_from(stream(Part::Train), items.get() as usize),
                     illustration::draw_from(stream(Part::Test), TOY_TEST_ITEMS),
-                ])
+                ]))
             }
+        }
+    }
+
+    /// Pictures with original classes, of which `classes` makes labels.
+    fn by_classes(
+        &self,
+        folder: &Path,
+        read: impl Fn(Part) -> Result<Pictures, RecipeError>,
+    ) -> Result<Parts, RecipeError> {
+        let classes = ClassMap::new(&self.classes)?;
+        let apply = |name, part| {
+            let pictures = read(part)?;
+            let all = pictures.original.len();
+            let failed = |source| RecipeError::Part {
+                part: name,
+                folder: folder.to_owned(),
+                source,
+            };
+            let data = classes.apply(pictures).map_err(failed)?;
+            let left_out = all - data.len();
+            let note = format!("{left_out} of {all} {name} items have no class and are left out");
+            Ok::<_, RecipeError>((data, (left_out > 0).then_some(note)))
+        };
+        let (train, first) = apply("training", Part::Train)?;
+        let (test, second) = apply("test", Part::Test)?;
+        Ok(Parts {
+            notes: first.into_iter().chain(second).collect(),
+            ..Parts::whole([train, test])
+        })
+    }
+
+    fn check_no_classes(&self, format: &'static str) -> Result<(), RecipeError> {
+        if self.classes.is_empty() {
+            Ok(())
+        } else {
+            Err(RecipeError::ClassesOfLabelled { format })
         }
     }
 
@@ -294,14 +428,23 @@ impl DataRecipe {
     }
 }
 
+/// The split of items into those for validation, in ascending order, and all others.
+fn split_off(items: usize, validation: Vec<u32>) -> Split {
+    let is_kept = |item: &u32| validation.binary_search(item).is_err();
+    Split {
+        train: (0..items as u32).filter(is_kept).collect(),
+        validation,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::env;
     use std::fs;
-    use std::path::Path;
 
     use super::*;
     use crate::dataset::Values;
+    use crate::made::{files, npy, png};
 
     const TOY: &str = r#"
         name = "toy"
@@ -558,6 +701,181 @@ mod tests {
             message(&parse(&text)),
             "no class is given\n\
              hint: write for example `classes = [{ name = \"A\", of = [3, 5] }]`"
+        );
+    }
+
+    const SOURCES: [&str; 6] = [
+        r#"{ format = "folders", folder = "pets", size = [64, 48], channels = 3, test = 0.2, unlabelled = "skip" }"#,
+        r#"{ format = "table", folder = "pets", table = "t.csv", labels = ["cat"], split = "part" }"#,
+        r#"{ format = "celeba", folder = "celeba", pictures = "faces.tar", labels = ["Male"], channels = 1 }"#,
+        r#"{ format = "cole", folder = "pascal", pictures = "jpegs", labels = ["A"] }"#,
+        r#"{ format = "cifar10", folder = "cifar" }"#,
+        r#"{ format = "arrays", items = "x.npy", truth = "y.npy", test-items = "a.npz/x", test-truth = "a.npz/y" }"#,
+    ];
+
+    fn from(source: &str) -> String {
+        TOY.replace("{ format = \"gaussians\", items = 2000 }", source)
+    }
+
+    #[test]
+    fn sources_survive_being_written_and_refuse_unknown_keys() {
+        let folders = [1, 1, 2, 2, 1, 4];
+        for (source, paths) in SOURCES.into_iter().zip(folders) {
+            let mut recipe = parse(&from(source));
+            let text = toml::to_string(&recipe).unwrap();
+            assert_eq!(parse(&text), recipe, "{text}");
+            let wrong = from(&source.replacen("format", "colour = 1, format", 1));
+            let error = toml::from_str::<DataRecipe>(&wrong)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("unknown field `colour`"), "{error}");
+            assert_eq!(recipe.source.paths_mut().len(), paths, "{source}");
+            for path in recipe.source.paths_mut() {
+                *path = Path::new("moved").join(&*path);
+            }
+            let text = toml::to_string(&recipe).unwrap();
+            assert_eq!(text.matches("\"moved/").count(), paths, "{text}");
+        }
+        for (right, wrong, named) in [
+            (
+                "channels = 3",
+                "channels = 2",
+                "channels are 1 (grey) or 3 (colour), not 2",
+            ),
+            ("[64, 48]", "[0, 48]", "nonzero"),
+            ("\"skip\"", "\"ignore\"", "unknown variant `ignore`"),
+        ] {
+            let text = from(&SOURCES[0].replace(right, wrong));
+            let error = toml::from_str::<DataRecipe>(&text).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    /// Folders are single positive labels: training sees each picture with the label of its folder.
+    #[test]
+    fn folders_pass_through_one_of_unchanged() {
+        let pictures: Vec<_> = (0..40).map(|level| png(&[level])).collect();
+        let names: Vec<_> = (0..40)
+            .map(|i| format!("{}/{i:02}.png", ["cat", "dog", "cow"][i % 3]))
+            .collect();
+        let list = names.iter().zip(&pictures);
+        let list: Vec<_> = list.map(|(n, p)| (n.as_str(), p.as_slice())).collect();
+        let at = files(&list);
+        let source = format!(
+            "{{ format = \"folders\", folder = \"{}\" }}",
+            at.path().display()
+        );
+        let weighted = "\"one-of\", weights = [9.0, 1.0, 0.01]";
+        for labelling in ["\"one-of\"", "\"per-class\"", weighted] {
+            let data = parse(&from(&source).replace("\"one-of\"", labelling))
+                .load()
+                .unwrap();
+            assert_eq!(
+                data.train.labels.names().collect::<Vec<_>>(),
+                ["cat", "cow", "dog"]
+            );
+            assert_eq!((data.train.len(), data.test.len()), (36, 4));
+            assert_eq!(data.positives.len(), 32);
+            let Values::Bytes(levels) = &data.train.items.values else {
+                panic!("pictures are bytes")
+            };
+            for shown in data.positives.iter().chain(&data.validation_positives) {
+                let level = usize::from(levels[shown.item as usize]);
+                assert_eq!(shown.label, [0, 2, 1][level % 3]);
+            }
+            let rare = |note: &&String| note.ends_with("fewer than 50 teach little about it");
+            assert_eq!(data.notes.iter().filter(rare).count(), 3);
+        }
+    }
+
+    /// An observed matrix decides what is shown; all labels stay the truth.
+    #[test]
+    fn observed_labels_are_shown_and_no_others() {
+        let truth = npy("|u1", "(20, 2)", &[1; 40]);
+        let seen: Vec<u8> = (0..20).flat_map(|i| [i % 2, 1 - i % 2]).collect();
+        let at = files(&[
+            (
+                "images.npy",
+                &npy("|u1", "(20, 1, 1)", &(0..20).collect::<Vec<_>>()),
+            ),
+            ("labels.npy", &truth),
+            ("labels_obs.npy", &npy("|u1", "(20, 2)", &seen)),
+        ]);
+        let source = format!(
+            "{{ format = \"cole\", folder = \"{}\", labels = [\"A\", \"B\"] }}",
+            at.path().display()
+        );
+        let data = parse(&from(&source)).load().unwrap();
+        let Values::Bytes(levels) = &data.train.items.values else {
+            panic!("pictures are bytes")
+        };
+        for shown in data.positives.iter().chain(&data.validation_positives) {
+            assert_eq!(shown.label, 1 - levels[shown.item as usize] % 2);
+        }
+        assert!(data.train.truth.iter().all(|set| set.len() == 2));
+    }
+
+    #[test]
+    fn what_the_data_holds_out_is_held_out() {
+        let picture = png(&[1]);
+        let rows = "file_name,split,A,B\n\
+            a.png,train,1,0\nb.png,valid,0,1\nc.png,train,0,1\nd.png,test,1,1\n";
+        let at = files(&[
+            ("metadata.csv", rows.as_bytes()),
+            ("a.png", &picture),
+            ("b.png", &picture),
+            ("c.png", &picture),
+            ("d.png", &picture),
+        ]);
+        let source = format!(
+            "{{ format = \"table\", folder = \"{}\" }}",
+            at.path().display()
+        );
+        let data = parse(&from(&source)).load().unwrap();
+        assert_eq!(
+            (data.split.train, data.split.validation),
+            (vec![0, 2], vec![1])
+        );
+        assert_eq!(data.validation_positives.len(), 1);
+        let mut recipe = parse(&from(&source));
+        recipe.classes.push(ClassEntry {
+            name: "A".to_owned(),
+            of: vec![1],
+        });
+        assert_eq!(
+            message(&recipe),
+            "`classes` cannot be given for `table`, which has labels of its own\n\
+             hint: remove `classes`"
+        );
+    }
+
+    #[test]
+    fn cifar10_becomes_labels_by_classes() {
+        let record = |class: u8| [&[class][..], &[class; 3072]].concat();
+        let names: Vec<_> = (1..=5).map(|i| format!("data_batch_{i}.bin")).collect();
+        let batch: Vec<u8> = [2, 5, 0, 9].into_iter().flat_map(record).collect();
+        let mut list: Vec<_> = names.iter().map(|n| (n.as_str(), &batch[..])).collect();
+        list.push(("test_batch.bin", &batch));
+        let at = files(&list);
+        let source = format!(
+            "{{ format = \"cifar10\", folder = \"{}\" }}",
+            at.path().display()
+        );
+        let classes =
+            "classes = [{ name = \"animal\", of = [2, 5] }, { name = \"flies\", of = [0, 2] }]";
+        let data = parse(&format!("{}\n{classes}", from(&source)))
+            .load()
+            .unwrap();
+        assert_eq!(data.train.len(), 15);
+        assert_eq!(data.test.original, [2, 5, 0]);
+        let bits: Vec<_> = data.test.truth.iter().map(|set| set.bits()).collect();
+        assert_eq!(bits, [0b11, 0b01, 0b10]);
+        assert_eq!(
+            data.notes[..2],
+            [
+                "5 of 20 training items have no class and are left out",
+                "1 of 4 test items have no class and are left out"
+            ]
         );
     }
 

@@ -1,6 +1,6 @@
 //! Training and validation items: a seeded cut of the item numbers.
 
-use s2m_core::proposals::Purpose;
+use s2m_core::proposals::{Proposals, Purpose};
 use thiserror::Error;
 
 use crate::streams::{Use, choose, numbers};
@@ -9,13 +9,20 @@ use crate::streams::{Use, choose, numbers};
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SplitError {
     /// The share is not one.
-    #[error("validation share {0} is not between 0 and 1")]
-    Share(f64),
+    #[error("{held_out} share {share} is not between 0 and 1")]
+    Share {
+        /// What is held out: validation or test.
+        held_out: &'static str,
+        /// The share.
+        share: f64,
+    },
     /// One side would be empty.
     #[error(
-        "a validation share of {share} leaves no {side} items out of {items}\nhint: choose a share nearer to 0.5, or use more items"
+        "a {held_out} share of {share} leaves no {side} items out of {items}\nhint: choose a share nearer to 0.5, or use more items"
     )]
     Empty {
+        /// What is held out: validation or test.
+        held_out: &'static str,
         /// Which side.
         side: &'static str,
         /// The share.
@@ -42,36 +49,53 @@ pub struct Split {
 /// They are the head of a seeded permutation (Fisher–Yates), so every choice of that many items is
 /// equally likely.
 pub fn split(items: usize, validation_share: f64, seed: u64) -> Result<Split, SplitError> {
-    if !(validation_share > 0.0 && validation_share < 1.0) {
-        return Err(SplitError::Share(validation_share));
+    let numbers = numbers(seed, Use::Split);
+    let [train, validation] = cut(items, validation_share, &numbers, "validation")?;
+    Ok(Split { train, validation })
+}
+
+/// The training and the test part of items without a test part of their own, cut as in [`split`].
+///
+/// Its random numbers are others, so the items for validation do not depend on those for testing.
+pub(crate) fn test_part(items: usize, share: f64, seed: u64) -> Result<[Vec<u32>; 2], SplitError> {
+    cut(items, share, &numbers(seed, Use::TestPart), "test")
+}
+
+/// Items kept and items held out.
+fn cut(
+    items: usize,
+    share: f64,
+    numbers: &Proposals,
+    held_out: &'static str,
+) -> Result<[Vec<u32>; 2], SplitError> {
+    if !(share > 0.0 && share < 1.0) {
+        return Err(SplitError::Share { held_out, share });
     }
     let count = u32::try_from(items).map_err(|_| SplitError::TooMany(items))?;
-    let held_out = (items as f64 * validation_share).round() as usize;
+    let out = (items as f64 * share).round() as usize;
     let empty = |side| SplitError::Empty {
+        held_out,
         side,
-        share: validation_share,
+        share,
         items,
     };
-    if held_out == 0 {
-        return Err(empty("validation"));
+    if out == 0 {
+        return Err(empty(held_out));
     }
-    if held_out >= items {
+    if out >= items {
         return Err(empty("training"));
     }
 
-    let mut uniform = vec![0.0; held_out];
-    numbers(seed, Use::Split).fill_uniform(Purpose::Class, 0, &mut uniform);
+    let mut uniform = vec![0.0; out];
+    numbers.fill_uniform(Purpose::Class, 0, &mut uniform);
     let mut order: Vec<u32> = (0..count).collect();
     for (at, u) in uniform.into_iter().enumerate() {
         order.swap(at, at + choose(u, items - at));
     }
-    let mut train = order.split_off(held_out);
-    train.sort_unstable();
+    let mut kept = order.split_off(out);
+    kept.sort_unstable();
     order.sort_unstable();
-    Ok(Split {
-        train,
-        validation: order,
-    })
+    Ok([kept, order])
 }
 
 #[cfg(test)]
@@ -128,6 +152,23 @@ mod tests {
                 assert!((share - 0.1).abs() < 5.0 * error, "{count:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_test_part_is_cut_with_other_numbers() {
+        let [train, test] = test_part(1000, 0.3, 1).unwrap();
+        assert_eq!((train.len(), test.len()), (700, 300));
+        assert_ne!(test, split(1000, 0.3, 1).unwrap().validation);
+        assert_ne!(test, test_part(1000, 0.3, 2).unwrap()[1]);
+        assert_eq!(
+            test_part(4, 0.1, 0).unwrap_err().to_string(),
+            "a test share of 0.1 leaves no test items out of 4\n\
+             hint: choose a share nearer to 0.5, or use more items"
+        );
+        assert_eq!(
+            test_part(4, 1.0, 0).unwrap_err().to_string(),
+            "test share 1 is not between 0 and 1"
+        );
     }
 
     #[test]

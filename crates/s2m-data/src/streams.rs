@@ -16,6 +16,8 @@ pub(crate) enum Use {
     Split,
     /// The items of a toy.
     Draw(Part),
+    /// Which items are the test part, where data has none of its own.
+    TestPart,
 }
 
 /// The random numbers of a seed for one use; number k belongs to item k.
@@ -25,6 +27,7 @@ pub(crate) fn numbers(seed: u64, purpose: Use) -> Proposals {
         Use::Split => 1,
         Use::Draw(Part::Train) => 2,
         Use::Draw(Part::Test) => 3,
+        Use::TestPart => 4,
     };
     Proposals::new(seed).at_stage(u16::MAX - from_the_end)
 }

@@ -43,7 +43,18 @@ impl View {
         items: &[u32],
         seed: u64,
     ) -> Result<Vec<Positive>, LabellingError> {
-        let truth = |item: u32| data.truth[item as usize];
+        self.positives_of(&data.truth, data.labels.len(), items, seed)
+    }
+
+    /// Shows some items by their label sets, as [`View::positives`] does for those of a data set.
+    pub(crate) fn positives_of(
+        &self,
+        sets: &[LabelSet],
+        labels: usize,
+        items: &[u32],
+        seed: u64,
+    ) -> Result<Vec<Positive>, LabellingError> {
+        let truth = |item: u32| sets[item as usize];
         let shown = |item, label: usize| Positive {
             item,
             label: label as u8,
@@ -54,7 +65,7 @@ impl View {
                 .flat_map(|&item| truth(item).iter().map(move |label| shown(item, label)))
                 .collect()),
             Self::OneOf { weights } => {
-                check(weights, data.labels.len())?;
+                check(weights, labels)?;
                 let numbers = numbers(seed, Use::View);
                 let uniform = |item: u32| numbers.uniform(Purpose::Class, u64::from(item));
                 Ok(items
@@ -166,6 +177,24 @@ mod tests {
                     (share - wanted).abs() <= 5.0 * error,
                     "set {bits:b}, label {label}: {share} against {wanted}"
                 );
+            }
+        }
+    }
+
+    /// Single positive labels pass through, whatever the weights and the seed.
+    #[test]
+    fn items_of_one_label_show_that_label() {
+        let sets = [0b001, 0b100, 0b010, 0b100, 0b001];
+        let data = data(sets);
+        let wanted: Vec<_> = (0..)
+            .zip(sets)
+            .map(|(item, set): (u32, u64)| (item, set.trailing_zeros() as u8))
+            .collect();
+        for (weights, seed) in [([1.0; 3], 0), ([1e-9, 1.0, 1e9], 1), ([5.0, 0.1, 2.0], 99)] {
+            for view in [one_of(weights), View::PerClass] {
+                let shown = view.positives(&data, &[0, 1, 2, 3, 4], seed).unwrap();
+                let pairs: Vec<_> = shown.iter().map(|p| (p.item, p.label)).collect();
+                assert_eq!(pairs, wanted);
             }
         }
     }

@@ -207,8 +207,8 @@ fn provenance(
 /// A folder is where the files lay, not what they are.
 fn without_folders(recipe: &DataRecipe) -> DataRecipe {
     let mut recipe = recipe.clone();
-    if let s2m_data::recipe::Source::Idx { folder } = &mut recipe.source {
-        *folder = folder.file_name().unwrap_or_default().into();
+    for path in recipe.source.paths_mut() {
+        *path = path.file_name().unwrap_or_default().into();
     }
     recipe
 }

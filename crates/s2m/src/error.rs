@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use crate::eval::EvalError;
 use crate::experiments::ExperimentError;
+use crate::fit::FitError;
 use crate::picture::PictureError;
 use crate::trainer::TrainerError;
 
@@ -76,6 +77,9 @@ pub enum Error {
     /// Items cannot be evaluated.
     #[error(transparent)]
     Eval(#[from] EvalError),
+    /// Nothing can be fitted.
+    #[error(transparent)]
+    Fit(#[from] FitError),
     /// An experiment has no results.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),

@@ -14,6 +14,7 @@ mod error;
 pub mod eval;
 pub mod experiments;
 pub mod explain;
+pub mod fit;
 pub mod mine;
 pub mod models;
 pub mod output;

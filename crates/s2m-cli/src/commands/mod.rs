@@ -4,6 +4,7 @@ pub(crate) mod classes;
 pub(crate) mod demo;
 pub(crate) mod eval;
 pub(crate) mod explain;
+pub(crate) mod fit;
 pub(crate) mod info;
 pub(crate) mod mine;
 pub(crate) mod reproduce;

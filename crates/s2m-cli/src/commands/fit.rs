@@ -1,0 +1,195 @@
+//! `s2m fit`: your generator and your labels to a bundle.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use s2m::fit::{self, DEFAULT_ITEMS, Request, Training, fit};
+use s2m_data::recipe::LabellingRecipe;
+use s2m_model::manifest::LayoutName;
+use s2m_model::probe::Said;
+
+use super::Answer;
+use crate::bars::Bars;
+use crate::options::TrainOptions;
+use crate::streams::Streams;
+
+const EXAMPLES: &str = "Examples:
+  s2m fit --generator g.onnx --data pets --out pets.s2m
+  s2m fit --generator g.onnx --data faces.toml --out faces.s2m --uniform z --device cuda
+
+`pets` holds a folder of pictures per label, or pictures and `metadata.csv`; a recipe names any
+other data. What the generator takes and gives is worked out from its file and a trial run, and
+said before training; the options under \"Generator\" say otherwise. A run that was stopped goes on
+when you type the same command again. Training is done by `s2m-train`; libtorch is found for it.";
+
+/// Fit classifiers to your own generator and labels, and write a bundle
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FitArgs {
+    /// Generator: an ONNX file from noise (and class) to items
+    #[arg(long, value_name = "G.onnx")]
+    generator: PathBuf,
+
+    /// Data: a folder of pictures with labels, or a recipe (.toml)
+    #[arg(long, value_name = "PATH")]
+    data: PathBuf,
+
+    /// Bundle to write
+    #[arg(long, value_name = "NAME.s2m")]
+    out: PathBuf,
+
+    /// Folder of the training [default: NAME.fit beside the bundle]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+
+    /// How the labels came about: each item shows one of its labels, or items were gathered per label
+    #[arg(long, value_enum, default_value_t = LabellingName::OneOf)]
+    labelling: LabellingName,
+
+    /// Replace a bundle of that name
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    about: GeneratorOptions,
+
+    #[command(flatten)]
+    fitting: FittingOptions,
+
+    #[command(flatten)]
+    train: TrainOptions,
+
+    /// Say nothing but the result and errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// What a person says about the generator.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Generator")]
+struct GeneratorOptions {
+    /// Noise input that is uniform on (-1, 1); repeat for several [default: standard normal]
+    #[arg(long, value_name = "INPUT")]
+    uniform: Vec<String>,
+
+    /// Input that takes the class [default: told by type and name]
+    #[arg(long, value_name = "INPUT")]
+    class_input: Option<String>,
+
+    /// Output that holds the items [default: the only one]
+    #[arg(long, value_name = "OUTPUT")]
+    output: Option<String>,
+
+    /// Order of a picture's axes [default: told by the channels]
+    #[arg(long, value_enum)]
+    layout: Option<LayoutChoice>,
+
+    /// Values of black and white [default: told by a trial run]
+    #[arg(long, value_name = "LOW,HIGH", value_parser = range, allow_hyphen_values = true)]
+    range: Option<[f64; 2]>,
+}
+
+/// How classifiers are trained.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Fitting")]
+struct FittingOptions {
+    /// Passes over the training items [default: by the items]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    epochs: Option<u64>,
+
+    /// Items per step [default: by the items]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    batch: Option<u64>,
+
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help = format!(
+        "Generated items to train on [default: {DEFAULT_ITEMS}]"
+    ))]
+    items: Option<u32>,
+
+    /// Seed of first weights and generated items
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LabellingName {
+    OneOf,
+    PerClass,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LayoutChoice {
+    #[value(name = "NCHW")]
+    Nchw,
+    #[value(name = "NHWC")]
+    Nhwc,
+}
+
+/// `LOW,HIGH`.
+fn range(text: &str) -> Result<[f64; 2], String> {
+    let wrong = || "it must be LOW,HIGH, such as -1,1".to_owned();
+    let (low, high) = text.split_once(',').ok_or_else(wrong)?;
+    let number = |part: &str| part.trim().parse::<f64>().map_err(|_| wrong());
+    let range = [number(low)?, number(high)?];
+    if range.iter().all(|v| v.is_finite()) && range[0] < range[1] {
+        Ok(range)
+    } else {
+        Err(wrong())
+    }
+}
+
+pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
+    let about = &args.about;
+    let request = Request {
+        generator: &args.generator,
+        data: &args.data,
+        out: &args.out,
+        work: args.work.as_deref(),
+        said: Said {
+            uniform: about.uniform.clone(),
+            class_input: about.class_input.clone(),
+            output: about.output.clone(),
+            layout: about.layout.map(|layout| match layout {
+                LayoutChoice::Nchw => LayoutName::Nchw,
+                LayoutChoice::Nhwc => LayoutName::Nhwc,
+            }),
+            range: about.range,
+        },
+        labelling: match args.labelling {
+            LabellingName::OneOf => LabellingRecipe::OneOf { weights: None },
+            LabellingName::PerClass => LabellingRecipe::PerClass {},
+        },
+        training: Training {
+            epochs: args.fitting.epochs,
+            batch: args.fitting.batch,
+            items: args.fitting.items,
+            seed: args.fitting.seed,
+        },
+        onnxruntime: args.train.onnxruntime(),
+        replace: args.force,
+    };
+    let bars = Bars::new(args.quiet);
+    let answer = fit(&request, &args.train.trainer(), &bars)?;
+    drop(bars);
+    match answer {
+        fit::Answer::No => Ok(Answer::No),
+        fit::Answer::Fitted(fitted) => {
+            writeln!(streams.out, "{}", fitted.bundle.display())?;
+            Ok(Answer::Yes)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_two_rising_numbers() {
+        assert_eq!(range("-1,1"), Ok([-1.0, 1.0]));
+        for wrong in ["1", "1,0", "a,b", "0,inf"] {
+            assert!(range(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Names of files out of lists that come from anywhere: a name leads into its folder or is refused.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why a name cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FileNameError {
+    /// There is no name.
+    #[error("it is empty")]
+    Empty,
+    /// The name starts at the root of a disk.
+    #[error("it is absolute\nhint: names are relative to the folder of the pictures")]
+    Absolute,
+    /// The name leads upwards.
+    #[error("it leads upwards with `..`")]
+    Upwards,
+    /// The name has a backslash, which parts folders on some systems only.
+    #[error("it holds a backslash\nhint: write `/` between folders")]
+    Backslash,
+    /// The name holds a character that cannot be seen.
+    #[error("it holds a control character")]
+    Control,
+    /// The file is a link out of its folder.
+    #[error("it is a link that leads out of its folder")]
+    Link,
+}
+
+/// The relative path of a name, without parts that mean nothing.
+pub(crate) fn relative(name: &str) -> Result<PathBuf, FileNameError> {
+    if name.contains('\\') {
+        return Err(FileNameError::Backslash);
+    }
+    if name.contains(char::is_control) {
+        return Err(FileNameError::Control);
+    }
+    // A drive is a drive on every system, so that a list means the same on all of them.
+    if matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic()) {
+        return Err(FileNameError::Absolute);
+    }
+    let mut path = PathBuf::new();
+    for part in Path::new(name).components() {
+        match part {
+            Component::Normal(part) => path.push(part),
+            Component::CurDir => {}
+            Component::ParentDir => return Err(FileNameError::Upwards),
+            Component::RootDir | Component::Prefix(_) => return Err(FileNameError::Absolute),
+        }
+    }
+    if path.as_os_str().is_empty() {
+        return Err(FileNameError::Empty);
+    }
+    Ok(path)
+}
+
+/// Whether a file is there: not at all, within `folder` once links are followed, or outside it.
+///
+/// `folder` has to be free of links itself, as [`Path::canonicalize`] gives it.
+pub(crate) fn stays_inside(folder: &Path, path: &Path) -> io::Result<Result<bool, FileNameError>> {
+    match path.canonicalize() {
+        Ok(real) if !real.starts_with(folder) => Ok(Err(FileNameError::Link)),
+        Ok(real) => Ok(Ok(real.is_file())),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Ok(false)),
+            _ => Err(error),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn tricks_are_refused() {
+        for (name, wanted) in [
+            ("", FileNameError::Empty),
+            (".", FileNameError::Empty),
+            ("/etc/passwd", FileNameError::Absolute),
+            ("C:/x.png", FileNameError::Absolute),
+            ("c:x.png", FileNameError::Absolute),
+            ("../x.png", FileNameError::Upwards),
+            ("a/../../x.png", FileNameError::Upwards),
+            ("a/..", FileNameError::Upwards),
+            ("..\\x.png", FileNameError::Backslash),
+            ("a\\b.png", FileNameError::Backslash),
+            ("a\nb.png", FileNameError::Control),
+            ("a\0b.png", FileNameError::Control),
+        ] {
+            assert_eq!(relative(name), Err(wanted), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn plain_names_are_kept() {
+        for (name, wanted) in [
+            ("x.png", "x.png"),
+            ("./a//b/./x.png", "a/b/x.png"),
+            ("..x.png", "..x.png"),
+            ("12:30.png", "12:30.png"),
+            ("ü ö.png", "ü ö.png"),
+        ] {
+            assert_eq!(relative(name), Ok(PathBuf::from(wanted)));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_may_not_lead_out() {
+        use std::os::unix::fs::symlink;
+
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret.png"), "").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        fs::write(folder.join("a.png"), "").unwrap();
+        symlink(folder.join("a.png"), folder.join("b.png")).unwrap();
+        symlink(outside.path().join("secret.png"), folder.join("c.png")).unwrap();
+        symlink(outside.path(), folder.join("deeper")).unwrap();
+        symlink(folder.join("none"), folder.join("d.png")).unwrap();
+        symlink(folder.join("e.png"), folder.join("e.png")).unwrap();
+        let inside = |name: &str| stays_inside(&folder, &folder.join(name)).unwrap();
+        assert_eq!(inside("a.png"), Ok(true));
+        assert_eq!(inside("b.png"), Ok(true));
+        assert_eq!(inside("c.png"), Err(FileNameError::Link));
+        assert_eq!(inside("deeper/secret.png"), Err(FileNameError::Link));
+        assert_eq!(inside("d.png"), Ok(false));
+        assert_eq!(inside("a.png/x"), Ok(false));
+        assert!(stays_inside(&folder, &folder.join("e.png")).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_stays_below(name in "[./\\\\a:\0-]{0,12}") {
+            if let Ok(path) = relative(&name) {
+                prop_assert!(path.components().all(|part| matches!(part, Component::Normal(_))));
+            }
+        }
+    }
+}

@@ -1,0 +1,820 @@
+//! A folder of pictures with a table of their labels: CSV, or JSON lines.
+//!
+//! ```text
+//! file_name,split,cat,dog          file_name,label
+//! a.png,train,1,0                  a.png,cat
+//! b.png,test,,1                    b.png,dog
+//! ```
+//!
+//! ```toml
+//! source = { format = "table", folder = "pets", labels = ["cat", "dog"], size = [64, 64] }
+//! ```
+//!
+//! The table is `metadata.csv` or `metadata.jsonl` in the folder, or one in each of its folders
+//! `train`, `test` and `valid`, as Hugging Face lays them out. In a column of a label, 1 and true
+//! mean that it holds; 0, −1, false and an empty cell that it is not known to. A label column holds
+//! one name. A column `split` says what a row is for: train, valid or test.
+//!
+//! Every name stays in its folder, links included, and is there once. Pictures that lie beside
+//! those of the table without a row count as items without a label.
+//!
+//! Reference: <https://huggingface.co/docs/datasets/image_dataset#imagefolder>.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use s2m_core::labels::{LabelSet, Labels, LabelsError};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::file_name::{self, FileNameError};
+use crate::labelled::{Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::picture_at::PictureAt;
+use crate::picture_file::Channels;
+use crate::picture_folder::{PictureFolderError, list};
+use crate::picture_set::Wanted;
+use crate::rows::{Rows, RowsError};
+
+/// The tables that are found by themselves.
+const FOUND: [&str; 2] = ["metadata.csv", "metadata.jsonl"];
+
+/// The column of the pictures' names.
+const FILE_NAME: &str = "file_name";
+
+/// The column that says what a row is for.
+const SPLIT: &str = "split";
+
+/// Why a table gives no data.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// There is no table.
+    #[error(
+        "`{}` has no table; looked for {}\nhint: name it with `table = \"…\"`",
+        .folder.display(), quoted(FOUND)
+    )]
+    NoTable {
+        /// Which folder.
+        folder: PathBuf,
+    },
+    /// The table cannot be read.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    /// A folder cannot be read.
+    #[error(transparent)]
+    Folder(#[from] PictureFolderError),
+    /// A column is not there.
+    #[error("`{}` has no column `{name}`; its columns are {}\nhint: columns are parted by commas", .path.display(), quoted(.columns))]
+    NoColumn {
+        /// Which table.
+        path: PathBuf,
+        /// The column.
+        name: String,
+        /// The columns there are.
+        columns: Vec<String>,
+    },
+    /// No column holds labels.
+    #[error(
+        "`{}` has no column of 1 and 0 alone; its columns are {}\nhint: say which column holds the names of labels, for example `label = \"{}\"`",
+        .path.display(), quoted(.columns), .columns.last().map_or("label", String::as_str)
+    )]
+    NoLabels {
+        /// Which table.
+        path: PathBuf,
+        /// The columns there are.
+        columns: Vec<String>,
+    },
+    /// One label column and columns of labels are both asked for.
+    #[error(
+        "both `label` and `labels` are given\nhint: `label` is one column of names, `labels` are columns of 1 and 0; keep one"
+    )]
+    LabelAndLabels,
+    /// The labels' names do not work.
+    #[error("the labels of `{}`: {source}", .path.display())]
+    Labels {
+        /// Which table.
+        path: PathBuf,
+        /// What is wrong with them.
+        source: LabelsError,
+    },
+    /// A cell of a label's column is neither yes nor no.
+    #[error(
+        "`{}`, line {line}: column `{column}` holds `{found}`, wanted 1, 0, -1, true, false or nothing",
+        .path.display()
+    )]
+    Cell {
+        /// Which table.
+        path: PathBuf,
+        /// Which line.
+        line: usize,
+        /// Which column.
+        column: String,
+        /// The cell.
+        found: String,
+    },
+    /// A row is for something that is not known.
+    #[error("`{}`, line {line}: column `{column}` holds `{found}`, wanted train, valid or test", .path.display())]
+    Portion {
+        /// Which table.
+        path: PathBuf,
+        /// Which line.
+        line: usize,
+        /// Which column.
+        column: String,
+        /// The cell.
+        found: String,
+    },
+    /// A name cannot be used.
+    #[error("`{}`, line {line}: the file name {name:?} is refused: {source}", .path.display())]
+    FileName {
+        /// Which table.
+        path: PathBuf,
+        /// Which line.
+        line: usize,
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        source: FileNameError,
+    },
+    /// A name is there twice.
+    #[error("`{}`: `{name}` is in line {first} and again in line {second}", .path.display())]
+    Repeated {
+        /// Which table.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// The line that has it first.
+        first: usize,
+        /// The line that has it again.
+        second: usize,
+    },
+    /// Rows have no file.
+    #[error(
+        "`{}`: {count} of {rows} rows have no file; line {line} names `{name}`, which is not in `{}`\nhint: fetch the missing pictures, or remove their rows",
+        .path.display(), .folder.display()
+    )]
+    NoFile {
+        /// Which table.
+        path: PathBuf,
+        /// Rows without a file.
+        count: usize,
+        /// All rows.
+        rows: usize,
+        /// The line of the first of them.
+        line: usize,
+        /// The name that it has.
+        name: String,
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// A file cannot be looked at.
+    #[error("could not read `{}`: {source}", .path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The items cannot be used.
+    #[error("`{}`: {source}", .folder.display())]
+    Items {
+        /// Which folder.
+        folder: PathBuf,
+        /// What is wrong with them.
+        source: LabelledError,
+    },
+}
+
+fn quoted<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let quoted = names.into_iter().map(|name| format!("`{}`", name.as_ref()));
+    quoted.collect::<Vec<_>>().join(", ")
+}
+
+/// A folder of pictures with a table of their labels.
+#[expect(
+    clippy::struct_field_names,
+    reason = "fields are the keys of a run file"
+)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Table {
+    /// The folder of the pictures; relative to where the program runs.
+    pub folder: PathBuf,
+    /// The table, relative to the folder; found by itself where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<PathBuf>,
+    /// The column that names the one label of each row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The columns of labels; all that hold 1 and 0 alone where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<String>>,
+    /// The column that says what a row is for; `split` where left out, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Height and width of all pictures; needed where they differ in size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<[NonZeroU32; 2]>,
+    /// 1 for grey, 3 for colour; by the pictures where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<Channels>,
+    /// Share of the test part, where the table names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<f64>,
+    /// What to do about pictures without a label or a row.
+    #[serde(default)]
+    pub unlabelled: Unlabelled,
+}
+
+/// A table with the folder that its names are relative to.
+struct Listed {
+    rows: Rows,
+    path: PathBuf,
+    folder: PathBuf,
+    /// What all its rows are for, where it lies in a folder that says so.
+    portion: Option<Portion>,
+}
+
+impl Table {
+    /// Reads the table and all pictures.
+    pub(crate) fn read(&self, seed: u64) -> Result<Parts, TableError> {
+        let sorting = Sorting {
+            unlabelled: self.unlabelled,
+            test: self.test,
+            seed,
+        };
+        let wanted = Wanted {
+            size: self.size,
+            channels: self.channels,
+        };
+        let parts = self.list()?.pictures(sorting, wanted);
+        parts.map_err(|source| TableError::Items {
+            folder: self.folder.clone(),
+            source,
+        })
+    }
+
+    /// All pictures with their labels, none of them read.
+    fn list(&self) -> Result<Labelled<PictureAt>, TableError> {
+        let tables = self.tables()?;
+        let kind = self.kind(&tables[0])?;
+        let labels = kind.labels(&tables)?;
+        let mut items = Vec::new();
+        for table in &tables {
+            items.extend(self.items(table, &kind, &labels)?);
+        }
+        Ok(Labelled {
+            labels,
+            items,
+            notes: Vec::new(),
+        })
+    }
+
+    /// The table, or the tables of the parts.
+    fn tables(&self) -> Result<Vec<Listed>, TableError> {
+        let folder = &self.folder;
+        if let Some(table) = &self.table {
+            return Ok(vec![Listed::open(folder.join(table), folder, None)?]);
+        }
+        let find = |folder: &Path| {
+            let mut paths = FOUND.iter().map(|name| folder.join(name));
+            paths.find(|path| path.is_file())
+        };
+        if let Some(path) = find(folder) {
+            return Ok(vec![Listed::open(path, folder, None)?]);
+        }
+        let mut tables = Vec::new();
+        for name in ["train", "valid", "validation", "val", "test"] {
+            let part = folder.join(name);
+            if let Some(path) = find(&part) {
+                tables.push(Listed::open(path, &part, Portion::named(name))?);
+            }
+        }
+        if tables.is_empty() {
+            let folder = folder.clone();
+            return Err(TableError::NoTable { folder });
+        }
+        Ok(tables)
+    }
+
+    /// How labels are written.
+    fn kind(&self, table: &Listed) -> Result<Kind, TableError> {
+        match (&self.label, &self.labels) {
+            (Some(_), Some(_)) => Err(TableError::LabelAndLabels),
+            (Some(column), None) => Ok(Kind::Name(column.clone())),
+            (None, Some(columns)) => Ok(Kind::Columns(columns.clone())),
+            (None, None) => {
+                let columns = table.truth_columns(self.split.as_deref().unwrap_or(SPLIT));
+                if columns.is_empty() {
+                    return Err(TableError::NoLabels {
+                        path: table.path.clone(),
+                        columns: table.rows.columns.clone(),
+                    });
+                }
+                Ok(Kind::Columns(columns))
+            }
+        }
+    }
+
+    /// The items of one table, then the pictures beside them that have no row.
+    fn items(
+        &self,
+        table: &Listed,
+        kind: &Kind,
+        labels: &Labels,
+    ) -> Result<Vec<Item<PictureAt>>, TableError> {
+        let paths = table.paths()?;
+        let portions = table.portions(self.split.as_deref())?;
+        let sets = kind.sets(table, labels)?;
+        let mut folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+        folders.insert(&table.folder);
+        let known: BTreeSet<&PathBuf> = paths.iter().collect();
+        let mut without_row = Vec::new();
+        for folder in folders {
+            let pictures = list(folder)?.into_iter();
+            without_row.extend(pictures.filter(|path| !known.contains(path)));
+        }
+        let portion = table.portion.unwrap_or(Portion::Train);
+        let item = |path| Item::new(PictureAt::File(path), LabelSet::EMPTY, portion);
+        let without_row: Vec<_> = without_row.into_iter().map(item).collect();
+        let rows = paths.into_iter().zip(sets).zip(portions);
+        let rows =
+            rows.map(|((path, set), portion)| Item::new(PictureAt::File(path), set, portion));
+        Ok(rows.chain(without_row).collect())
+    }
+}
+
+/// How labels are written.
+enum Kind {
+    /// One column of names.
+    Name(String),
+    /// A column of yes and no for each label.
+    Columns(Vec<String>),
+}
+
+impl Kind {
+    fn labels(&self, tables: &[Listed]) -> Result<Labels, TableError> {
+        let failed = |source| TableError::Labels {
+            path: tables[0].path.clone(),
+            source,
+        };
+        let column = match self {
+            Self::Columns(columns) => return Labels::new(columns).map_err(failed),
+            Self::Name(column) => column,
+        };
+        let mut names = BTreeSet::new();
+        for table in tables {
+            let column = table.column(column)?;
+            let cells = (0..table.rows.len()).map(|row| table.rows.cell(row, column));
+            names.extend(cells.filter(|cell| !cell.is_empty()));
+        }
+        Labels::new(names).map_err(failed)
+    }
+
+    /// The label set of every row.
+    fn sets(&self, table: &Listed, labels: &Labels) -> Result<Vec<LabelSet>, TableError> {
+        match self {
+            Self::Name(column) => {
+                let column = table.column(column)?;
+                let numbers: HashMap<_, _> = labels.names().zip(0..).collect();
+                let set = |row| numbers.get(table.rows.cell(row, column)).copied();
+                Ok((0..table.rows.len())
+                    .map(|row| set(row).into_iter().collect())
+                    .collect())
+            }
+            Self::Columns(columns) => {
+                let mut sets = vec![LabelSet::EMPTY; table.rows.len()];
+                for (label, name) in columns.iter().enumerate() {
+                    let column = table.column(name)?;
+                    for (row, set) in sets.iter_mut().enumerate() {
+                        if table.truth(row, column)? {
+                            *set = set.with(label);
+                        }
+                    }
+                }
+                Ok(sets)
+            }
+        }
+    }
+}
+
+impl Listed {
+    fn open(path: PathBuf, folder: &Path, portion: Option<Portion>) -> Result<Self, RowsError> {
+        Ok(Self {
+            rows: Rows::read(&path)?,
+            path,
+            folder: folder.to_owned(),
+            portion,
+        })
+    }
+
+    fn column(&self, name: &str) -> Result<usize, TableError> {
+        let column = self.rows.column(name);
+        column.ok_or_else(|| TableError::NoColumn {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            columns: self.rows.columns.clone(),
+        })
+    }
+
+    /// Columns that hold nothing but yes, no and empty cells, and not only empty ones.
+    fn truth_columns(&self, split: &str) -> Vec<String> {
+        let columns = self.rows.columns.iter().enumerate();
+        let holds_truth = |column| {
+            let mut cells = (0..self.rows.len()).map(|row| self.rows.cell(row, column));
+            cells.clone().all(|cell| truth(cell).is_some()) && cells.any(|cell| !cell.is_empty())
+        };
+        columns
+            .filter(|&(column, name)| name != FILE_NAME && name != split && holds_truth(column))
+            .map(|(_, name)| name.clone())
+            .collect()
+    }
+
+    fn truth(&self, row: usize, column: usize) -> Result<bool, TableError> {
+        let cell = self.rows.cell(row, column);
+        truth(cell).ok_or_else(|| TableError::Cell {
+            path: self.path.clone(),
+            line: self.rows.lines[row],
+            column: self.rows.columns[column].clone(),
+            found: cell.to_owned(),
+        })
+    }
+
+    /// What each row is for.
+    fn portions(&self, column: Option<&str>) -> Result<Vec<Portion>, TableError> {
+        let rows = 0..self.rows.len();
+        let named = column.map(|name| self.column(name)).transpose()?;
+        let Some(column) = named.or_else(|| self.rows.column(SPLIT)) else {
+            let portion = self.portion.unwrap_or(Portion::Train);
+            return Ok(rows.map(|_| portion).collect());
+        };
+        let portion = |row| {
+            let cell = self.rows.cell(row, column);
+            Portion::named(cell).ok_or_else(|| TableError::Portion {
+                path: self.path.clone(),
+                line: self.rows.lines[row],
+                column: self.rows.columns[column].clone(),
+                found: cell.to_owned(),
+            })
+        };
+        rows.map(portion).collect()
+    }
+
+    /// The files of all rows; each is there, once, and lies in the folder.
+    fn paths(&self) -> Result<Vec<PathBuf>, TableError> {
+        let column = self.column(FILE_NAME)?;
+        let real = self
+            .folder
+            .canonicalize()
+            .map_err(|source| TableError::Read {
+                path: self.folder.clone(),
+                source,
+            })?;
+        let mut lines = HashMap::with_capacity(self.rows.len());
+        let (mut paths, mut missing) = (Vec::with_capacity(self.rows.len()), Vec::new());
+        for (row, &line) in self.rows.lines.iter().enumerate() {
+            let name = self.rows.cell(row, column);
+            let refused = |source| TableError::FileName {
+                path: self.path.clone(),
+                line,
+                name: name.to_owned(),
+                source,
+            };
+            let relative = file_name::relative(name).map_err(refused)?;
+            let path = self.folder.join(&relative);
+            if let Some(first) = lines.insert(relative, line) {
+                return Err(TableError::Repeated {
+                    path: self.path.clone(),
+                    name: name.to_owned(),
+                    first,
+                    second: line,
+                });
+            }
+            let inside = file_name::stays_inside(&real, &path);
+            let inside = inside.map_err(|source| TableError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            if !inside.map_err(refused)? {
+                missing.push(row);
+            }
+            paths.push(path);
+        }
+        match missing.first() {
+            None => Ok(paths),
+            Some(&row) => Err(TableError::NoFile {
+                path: self.path.clone(),
+                count: missing.len(),
+                rows: self.rows.len(),
+                line: self.rows.lines[row],
+                name: self.rows.cell(row, column).to_owned(),
+                folder: self.folder.clone(),
+            }),
+        }
+    }
+}
+
+/// Whether a label holds; none where a cell is neither yes nor no.
+fn truth(cell: &str) -> Option<bool> {
+    match cell {
+        // Programs that know no empty whole number write all numbers of a column with a point.
+        "1" | "1.0" => Some(true),
+        "" | "0" | "0.0" | "-1" | "-1.0" => Some(false),
+        _ if cell.eq_ignore_ascii_case("true") => Some(true),
+        _ if cell.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::made::{bits, files, png};
+
+    fn table(folder: &Path) -> Table {
+        Table {
+            folder: folder.to_owned(),
+            table: None,
+            label: None,
+            labels: None,
+            split: None,
+            size: None,
+            channels: None,
+            test: None,
+            unlabelled: Unlabelled::Refuse,
+        }
+    }
+
+    /// Pictures a.png to d.png of levels 1 to 4, with a table.
+    fn pets(name: &str, rows: &str) -> tempfile::TempDir {
+        let pictures: Vec<_> = (1..5).map(|level| png(&[level])).collect();
+        files(&[
+            ("a.png", &pictures[0]),
+            ("b.png", &pictures[1]),
+            ("c.png", &pictures[2]),
+            ("d.png", &pictures[3]),
+            (name, rows.as_bytes()),
+        ])
+    }
+
+    fn message(table: &Table) -> String {
+        let failure = table.read(0).unwrap_err().to_string();
+        failure.replace(table.folder.to_str().unwrap(), "DIR")
+    }
+
+    fn refusal(rows: &str) -> String {
+        message(&table(pets("metadata.csv", rows).path()))
+    }
+
+    const MANY: &str = "file_name,split,cat,note,dog\n\
+        d.png,train,1,x,0\n\
+        a.png,test,true,,1.0\n\
+        c.png,valid,-1,,TRUE\n\
+        b.png,train,,y,1\n";
+
+    #[test]
+    fn columns_of_yes_and_no_are_labels() {
+        let at = pets("metadata.csv", MANY);
+        let parts = table(at.path()).read(0).unwrap();
+        assert_eq!(
+            parts.train.labels.names().collect::<Vec<_>>(),
+            ["cat", "dog"]
+        );
+        let levels = |data: &crate::Dataset| match &data.items.values {
+            crate::Values::Bytes(levels) => levels.clone(),
+            crate::Values::Floats(_) => panic!("pictures are bytes"),
+        };
+        assert_eq!(levels(&parts.train), [4, 3, 2]);
+        assert_eq!(bits(&parts.train), [0b01, 0b10, 0b10]);
+        assert_eq!(parts.validation, Some(vec![1]));
+        assert_eq!((levels(&parts.test), bits(&parts.test)), (vec![1], vec![3]));
+
+        let chosen = Table {
+            labels: Some(vec!["dog".to_owned(), "cat".to_owned()]),
+            ..table(at.path())
+        };
+        assert_eq!(bits(&chosen.read(0).unwrap().train), [0b10, 0b01, 0b01]);
+    }
+
+    #[test]
+    fn a_column_may_name_the_label() {
+        let rows = "file_name,kind\na.png,dog\nb.png,cat\nc.png,dog\nd.png,cat\n";
+        let at = pets("labels.csv", rows);
+        let named = Table {
+            table: Some("labels.csv".into()),
+            label: Some("kind".to_owned()),
+            test: Some(0.25),
+            ..table(at.path())
+        };
+        let parts = named.read(0).unwrap();
+        assert_eq!(
+            parts.train.labels.names().collect::<Vec<_>>(),
+            ["cat", "dog"]
+        );
+        assert_eq!((parts.train.len(), parts.test.len()), (3, 1));
+        assert!(parts.train.truth.iter().all(|set| set.len() == 1));
+        let both = Table {
+            labels: Some(vec!["kind".to_owned()]),
+            ..named.clone()
+        };
+        assert_eq!(
+            message(&both),
+            "both `label` and `labels` are given\n\
+             hint: `label` is one column of names, `labels` are columns of 1 and 0; keep one"
+        );
+        let unknown = Table {
+            label: Some("species".to_owned()),
+            ..named
+        };
+        assert_eq!(
+            message(&unknown),
+            "`DIR/labels.csv` has no column `species`; its columns are `file_name`, `kind`\n\
+             hint: columns are parted by commas"
+        );
+    }
+
+    #[test]
+    fn json_lines_give_the_same() {
+        let lines = "{\"file_name\": \"d.png\", \"split\": \"train\", \"cat\": 1, \"note\": \"x\"}\n\
+            {\"file_name\": \"a.png\", \"split\": \"test\", \"cat\": true, \"dog\": 1.0}\n\
+            {\"file_name\": \"c.png\", \"split\": \"validation\", \"cat\": -1, \"dog\": true}\n\
+            {\"file_name\": \"./b.png\", \"split\": \"train\", \"cat\": null, \"dog\": 1}\n";
+        let json = pets("metadata.jsonl", lines);
+        let csv = pets("metadata.csv", MANY);
+        assert_eq!(
+            table(json.path()).read(0).unwrap(),
+            table(csv.path()).read(0).unwrap()
+        );
+    }
+
+    #[test]
+    fn each_part_may_have_a_table() {
+        let picture = png(&[1]);
+        let at = files(&[
+            (
+                "train/metadata.csv",
+                b"file_name,A,B\nx/1.png,1,0\n2.png,0,1\n",
+            ),
+            ("train/x/1.png", &picture),
+            ("train/2.png", &picture),
+            ("test/metadata.csv", b"file_name,A,B\n1.png,1,1\n"),
+            ("test/1.png", &picture),
+        ]);
+        let parts = table(at.path()).read(0).unwrap();
+        assert_eq!(
+            (bits(&parts.train), bits(&parts.test)),
+            (vec![1, 2], vec![3])
+        );
+        fs::write(
+            at.path().join("test/metadata.csv"),
+            "file_name,A\n1.png,1\n",
+        )
+        .unwrap();
+        let failure = message(&table(at.path()));
+        assert!(
+            failure.starts_with("`DIR/test/metadata.csv` has no column `B`"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn tables_that_do_not_fit_are_refused() {
+        assert_eq!(
+            message(&table(pets("labels.csv", MANY).path())),
+            "`DIR` has no table; looked for `metadata.csv`, `metadata.jsonl`\n\
+             hint: name it with `table = \"…\"`"
+        );
+        assert_eq!(
+            refusal("name;cat\na.png;1\n"),
+            "`DIR/metadata.csv` has no column of 1 and 0 alone; its columns are `name;cat`\n\
+             hint: say which column holds the names of labels, for example `label = \"name;cat\"`"
+        );
+        assert_eq!(
+            refusal("name,cat\na.png,1\n"),
+            "`DIR/metadata.csv` has no column `file_name`; its columns are `name`, `cat`\n\
+             hint: columns are parted by commas"
+        );
+        assert_eq!(
+            refusal("file_name,split,cat\na.png,trian,1\n"),
+            "`DIR/metadata.csv`, line 2: column `split` holds `trian`, wanted train, valid or test"
+        );
+        let at = pets("metadata.csv", "file_name,cat\na.png,1\nb.png,2\n");
+        let chosen = Table {
+            labels: Some(vec!["cat".to_owned()]),
+            ..table(at.path())
+        };
+        assert_eq!(
+            message(&chosen),
+            "`DIR/metadata.csv`, line 3: column `cat` holds `2`, \
+             wanted 1, 0, -1, true, false or nothing"
+        );
+        let twice = Table {
+            labels: Some(vec!["cat".to_owned(), "cat".to_owned()]),
+            ..table(at.path())
+        };
+        assert_eq!(
+            message(&twice),
+            "the labels of `DIR/metadata.csv`: label `cat` is listed twice"
+        );
+    }
+
+    #[test]
+    fn rows_and_files_have_to_meet() {
+        assert_eq!(
+            refusal("file_name,cat\na.png,1\nx.png,1\ny.png,1\n"),
+            "`DIR/metadata.csv`: 2 of 3 rows have no file; line 3 names `x.png`, \
+             which is not in `DIR`\n\
+             hint: fetch the missing pictures, or remove their rows"
+        );
+        assert_eq!(
+            refusal("file_name,cat\na.png,1\nb.png,1\n./a.png,1\n"),
+            "`DIR/metadata.csv`: `./a.png` is in line 2 and again in line 4"
+        );
+        assert_eq!(
+            refusal("file_name,cat\na.png,1\nb.png,1\nc.png,\n"),
+            "`DIR`: 2 of 4 items have no label; `DIR/c.png` is the first\n\
+             hint: give them labels, or leave them out with `unlabelled = \"skip\"`"
+        );
+        let at = pets("metadata.csv", "file_name,cat\na.png,1\nb.png,1\nc.png,\n");
+        let skipping = Table {
+            unlabelled: Unlabelled::Skip,
+            test: Some(0.5),
+            ..table(at.path())
+        };
+        let parts = skipping.read(0).unwrap();
+        assert_eq!((parts.train.len(), parts.test.len()), (1, 1));
+        assert!(parts.notes[0].starts_with("2 of 4 items have no label and are left out"));
+        assert_eq!(
+            refusal("file_name,cat,cow\na.png,1,0\nb.png,1,0\nc.png,1,0\nd.png,1,0\n")
+                .lines()
+                .next()
+                .unwrap(),
+            "`DIR`: a test share of 0.1 leaves no test items out of 4"
+        );
+    }
+
+    #[test]
+    fn names_cannot_lead_out_of_the_folder() {
+        for (name, reason) in [
+            ("/etc/passwd", "it is absolute"),
+            ("../a.png", "it leads upwards with `..`"),
+            ("x\\\\a.png", "it holds a backslash"),
+            ("", "it is empty"),
+        ] {
+            let name = name.replace("\\\\", "\\");
+            let failure = refusal(&format!("file_name,cat\na.png,1\n{name},1\n"));
+            let wanted =
+                format!("`DIR/metadata.csv`, line 3: the file name {name:?} is refused: {reason}");
+            assert!(failure.starts_with(&wanted), "{failure}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_cannot_lead_out_of_the_folder() {
+        let elsewhere = files(&[("secret.png", &png(&[9]))]);
+        let at = pets("metadata.csv", "file_name,cat\na.png,1\nlink.png,1\n");
+        let target = elsewhere.path().join("secret.png");
+        std::os::unix::fs::symlink(target, at.path().join("link.png")).unwrap();
+        assert_eq!(
+            message(&table(at.path())),
+            "`DIR/metadata.csv`, line 3: the file name \"link.png\" is refused: \
+             it is a link that leads out of its folder"
+        );
+    }
+
+    #[test]
+    fn other_encodings_are_named() {
+        let at = pets("metadata.csv", "");
+        fs::write(
+            at.path().join("metadata.csv"),
+            b"file_name,cat\nM\xfc.png,1\n",
+        )
+        .unwrap();
+        assert_eq!(
+            message(&table(at.path())),
+            "`DIR/metadata.csv` is not UTF-8: line 2 holds byte 0xfc\n\
+             hint: it may be Latin-1; save it as UTF-8"
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn arbitrary_tables_never_panic(
+            rows in prop::collection::vec("[abx./\\\\,\"1\n-]{0,12}", 0..6),
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let at = pets("metadata.csv", &format!("file_name,cat\n{}", rows.join("\n")));
+            let _ = table(at.path()).read(0);
+            fs::write(at.path().join("metadata.csv"), bytes).unwrap();
+            let _ = table(at.path()).read(0);
+        }
+    }
+}
