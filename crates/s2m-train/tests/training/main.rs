@@ -4,6 +4,7 @@
 
 mod end_to_end;
 mod exports;
+mod fitting;
 mod runs;
 
 use std::fs;

@@ -1,0 +1,170 @@
+//! `s2m fit` from an ONNX generator and a folder of labelled pictures to a bundle, with the trainer in
+//! this process.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use s2m::fit::{Answer, Request, Training, fit};
+use s2m::progress::{Progress, Silent};
+use s2m::trainer::{Ended, Job, Train, TrainerError};
+use s2m_data::recipe::LabellingRecipe;
+use s2m_model::bundle::Bundle;
+use s2m_model::probe::Said;
+use s2m_train::classifier;
+use tempfile::tempdir;
+
+use crate::{OBJECTIVES, machine, picture_settings, train_gan, write_pictures};
+
+/// Trains in this process; what goes wrong is kept.
+#[derive(Default)]
+struct Here {
+    wrong: RefCell<Option<String>>,
+}
+
+impl Train for Here {
+    fn train(&self, job: &Job<'_>) -> Result<Ended, TrainerError> {
+        let text = fs::read_to_string(job.run_file).unwrap();
+        let settings = toml::from_str(&text).unwrap();
+        match classifier::train(&settings, job.out, &machine()) {
+            Ok(()) => Ok(Ended::Done),
+            Err(error) => {
+                *self.wrong.borrow_mut() = Some(format!("{error:#}"));
+                Ok(Ended::No)
+            }
+        }
+    }
+}
+
+/// Notes that were given on the way.
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<String>>);
+
+impl Progress for Notes {
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+}
+
+/// Pictures of bars: at the top in the folder `top`, anywhere in `bar`; larger than the generator's.
+fn write_folders(folder: &Path) {
+    for (label, count) in [("bar", 160_u32), ("top", 160)] {
+        fs::create_dir_all(folder.join(label)).unwrap();
+        for n in 0..count {
+            let mut levels = vec![0_u8; 56 * 56];
+            let at_top = label == "top" || n % 2 == 0;
+            let shift = (n / 2 % 9 * 2) as usize;
+            for k in 0..56 {
+                for wide in shift..shift + 2 {
+                    levels[if at_top { wide * 56 + k } else { k * 56 + wide }] =
+                        200 + (n % 50) as u8;
+                }
+            }
+            let picture = s2m::picture::Picture {
+                width: 56,
+                height: 56,
+                channels: 1,
+                bits: 8,
+                levels: levels.iter().map(|&level| u16::from(level)).collect(),
+            };
+            fs::write(
+                folder.join(label).join(format!("{n}.png")),
+                picture.to_png().unwrap(),
+            )
+            .unwrap();
+        }
+    }
+}
+
+/// The generator of a short GAN run on small bars.
+fn generator(folder: &Path, objective: &str) -> PathBuf {
+    let files = folder.join("idx");
+    fs::create_dir_all(&files).unwrap();
+    write_pictures(&files);
+    let out = folder.join("gan");
+    train_gan(&picture_settings(&files, objective, "[0]", 20), &out);
+    out.join("bars/seed-0/generator.onnx")
+}
+
+fn request<'a>(generator: &'a Path, data: &'a Path, out: &'a Path) -> Request<'a> {
+    Request {
+        generator,
+        data,
+        out,
+        work: None,
+        said: Said::default(),
+        labelling: LabellingRecipe::OneOf { weights: None },
+        training: Training {
+            epochs: Some(1),
+            batch: Some(64),
+            items: Some(300),
+            seed: 3,
+        },
+        onnxruntime: None,
+        replace: false,
+    }
+}
+
+#[test]
+fn a_generator_and_folders_of_pictures_become_a_bundle() {
+    for (n, objective) in OBJECTIVES[..2].iter().enumerate() {
+        let folder = tempdir().unwrap();
+        let generator = generator(folder.path(), objective);
+        let (data, out) = (folder.path().join("bars"), folder.path().join("mine.s2m"));
+        write_folders(&data);
+        let (here, notes) = (Here::default(), Notes::default());
+        let answer = fit(&request(&generator, &data, &out), &here, &notes).unwrap();
+        let Answer::Fitted(fitted) = answer else {
+            panic!("{:?}", here.wrong);
+        };
+        assert_eq!(fitted.bundle, out);
+        let said = notes.0.lock().unwrap().join("\n");
+        for line in [
+            "noise: input `z` of shape [3], standard normal",
+            "items: pictures of 28 by 28 pixels with 1 channels",
+            "pictures are brought to 28 by 28 pixels",
+            "data: 259 items for training, 29 held out; labels bar",
+        ] {
+            assert!(said.contains(line), "`{line}` is not in:\n{said}");
+        }
+        let bundle = Bundle::open(&out).unwrap();
+        let manifest = bundle.manifest();
+        assert_eq!(
+            (manifest.name.as_str(), manifest.provenance.seed),
+            ("mine", Some(3))
+        );
+        assert_eq!(manifest.labels, ["bar", "top"]);
+        // The second one takes a class.
+        assert_eq!(manifest.generator.class.is_some(), n == 1);
+        assert_eq!(manifest.classifier.outputs.fake_class.is_some(), n == 1);
+        let recipe = &manifest.provenance.recipe;
+        assert!(
+            !recipe.contains(&folder.path().display().to_string()),
+            "{recipe}"
+        );
+        let error = fit(&request(&generator, &data, &out), &here, &Silent).unwrap_err();
+        assert!(error.to_string().contains("--force"), "{error}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_named() {
+    let folder = tempdir().unwrap();
+    let generator = generator(folder.path(), OBJECTIVES[0]);
+    let (data, out) = (folder.path().join("bars"), folder.path().join("mine.s2m"));
+    let message = |generator: &Path, data: &Path| {
+        fit(&request(generator, data, &out), &Here::default(), &Silent)
+            .unwrap_err()
+            .to_string()
+    };
+    fs::create_dir_all(&data).unwrap();
+    assert!(message(&generator, &data).contains("a folder of pictures per label"));
+    assert!(message(&data.join("none.onnx"), &data).contains("none.onnx"));
+    let points = folder.path().join("points.toml");
+    let recipe = "name = \"line\"\nsource = { format = \"illustration\", items = 500 }\nlabelling = { model = \"one-of\" }\n";
+    fs::write(&points, recipe).unwrap();
+    assert_eq!(
+        message(&generator, &points),
+        "the generator makes items of shape [1, 28, 28], the data holds items of shape [1]"
+    );
+}
