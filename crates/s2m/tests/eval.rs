@@ -200,6 +200,7 @@ fn inception_looks_at_pictures_of_any_size() {
             training: None,
             features: Some(&network),
             referee: None,
+            query: None,
             labels: &[],
             metrics: &Metric::ALL,
             skip_bad: false,

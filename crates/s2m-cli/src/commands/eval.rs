@@ -44,6 +44,10 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "NET.onnx")]
     referee: Option<PathBuf>,
 
+    /// Query that the generated items are to satisfy, where they do not say so themselves
+    #[arg(long, value_name = "QUERY")]
+    query: Option<String>,
+
     /// Classes that carry a label; repeat for every label [default: every class is a label]
     #[arg(long = "label", value_name = "NAME=CLASS,…", value_parser = label)]
     labels: Vec<LabelEntry>,
@@ -114,6 +118,7 @@ pub(crate) fn run(args: &EvalArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         training: args.training.as_deref(),
         features: args.features.as_deref(),
         referee: args.referee.as_deref(),
+        query: args.query.as_deref(),
         labels: &args.labels,
         metrics,
         skip_bad: args.skip_bad,

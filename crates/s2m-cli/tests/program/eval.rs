@@ -263,6 +263,46 @@ fn what_cannot_be_measured_is_named() {
     assert!(ran.err.contains("4.png"), "{}", ran.err);
 }
 
+/// Pictures from elsewhere are judged by the query that they are said to be for.
+#[test]
+fn a_plain_folder_is_judged_by_the_query_that_is_given() {
+    let root = tempfile::tempdir().unwrap();
+    let drawn = run(
+        root.path(),
+        &["sample", "mnist-3-5", "A - B", "-n", "20", "--out", "made"],
+    );
+    assert_eq!(drawn.code, 0, "{}", drawn.err);
+    let referee = referee("mnist.onnx");
+    let accuracy = |query: &str| {
+        let ran = run(
+            root.path(),
+            &[
+                "eval",
+                "--real",
+                "made/images",
+                "--generated",
+                "made/images",
+                "--referee",
+                &referee,
+                "--no-cache",
+                "--label",
+                "A=3,5",
+                "--label",
+                "B=3",
+                "--query",
+                query,
+                "--json",
+                "--quiet",
+            ],
+        );
+        json(&ran)["queries"][query]["accuracy"]["value"]
+            .as_f64()
+            .unwrap()
+    };
+    let (right, wrong) = (accuracy("A - B"), accuracy("A + B"));
+    assert!(right > 0.8 && wrong < 0.2, "{right} {wrong}");
+}
+
 #[test]
 fn a_referee_with_other_labels_is_refused() {
     let root = tempfile::tempdir().unwrap();

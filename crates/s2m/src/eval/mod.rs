@@ -172,6 +172,8 @@ pub struct Request<'a> {
     pub features: Option<&'a Path>,
     /// Network that says which labels an item has.
     pub referee: Option<&'a Path>,
+    /// What generated items were drawn for, where they do not say so themselves.
+    pub query: Option<&'a str>,
     /// Labels as lists of classes.
     pub labels: &'a [LabelEntry],
     /// What to measure.
@@ -240,7 +242,12 @@ struct Side {
 /// Evaluates generated items.
 pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evaluation, Error> {
     let open = |path: &Path| items::open(path, request.skip_bad);
-    let (real, generated) = (open(request.real)?, open(request.generated)?);
+    let (real, mut generated) = (open(request.real)?, open(request.generated)?);
+    if let Some(query) = request.query {
+        for set in &mut generated {
+            set.query.get_or_insert_with(|| query.to_owned());
+        }
+    }
     let training = request.training.map(open).transpose()?;
     check_kinds(request, &real, &generated, training.as_deref())?;
     let runtime = Runtime::load(request.machine.onnxruntime)?;
