@@ -36,6 +36,17 @@ pub enum ArraysError {
     /// An array cannot be read.
     #[error(transparent)]
     Npy(#[from] NpyError),
+    /// An archive holds several arrays, and none was named.
+    #[error(
+        "`{}` holds {} arrays\nhint: say which one, for example `{}`",
+        .path.display(), .names.len(), .path.join(.names.first().map_or("x", String::as_str)).display()
+    )]
+    WhichArray {
+        /// Which archive.
+        path: PathBuf,
+        /// Its arrays.
+        names: Vec<String>,
+    },
     /// An array holds no items.
     #[error("`{}`: {source}", .path.display())]
     Items {
@@ -363,7 +374,10 @@ fn read_array(path: &Path) -> Result<Array, ArraysError> {
     {
         return Ok(npy::read(archive, Some(&entry.to_string_lossy()))?);
     }
-    Ok(npy::read(path, None)?)
+    npy::read(path, None).map_err(|error| match error {
+        NpyError::WhichEntry { path, names } => ArraysError::WhichArray { path, names },
+        other => other.into(),
+    })
 }
 
 #[cfg(test)]
@@ -497,6 +511,17 @@ mod tests {
         assert_eq!(
             half.read(&odd_or_small(), 0).unwrap_err().to_string(),
             "`test-items` and `test-truth` are given together or not at all"
+        );
+        let unnamed = Arrays {
+            items: folder.path().join("data.npz"),
+            ..whole.clone()
+        };
+        let failure = unnamed.read(&odd_or_small(), 0).unwrap_err().to_string();
+        let name = folder.path().join("data.npz");
+        let name = name.display();
+        assert_eq!(
+            failure,
+            format!("`{name}` holds 4 arrays\nhint: say which one, for example `{name}/x_train`")
         );
         let none = Arrays {
             truth: at("y"),

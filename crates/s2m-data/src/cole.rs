@@ -523,6 +523,26 @@ mod tests {
     }
 
     #[test]
+    fn without_observed_labels_all_may_be_seen() {
+        let at = files(&[
+            ("images.npy", &npy("|u1", "(2, 1, 1)", &[0, 1])),
+            ("labels.npy", &matrix(&[[1, 1], [1, 0]])),
+            ("val_images.npy", &npy("|u1", "(1, 1, 1)", &[2])),
+            ("val_labels.npy", &matrix(&[[0, 1]])),
+        ]);
+        let settings = Cole {
+            test: None,
+            ..cole(at.path())
+        };
+        let parts = settings.read(&[], 0).unwrap();
+        assert_eq!(
+            (bits(&parts.train), bits(&parts.test)),
+            (vec![3, 1], vec![2])
+        );
+        assert_eq!(parts.shown, None);
+    }
+
+    #[test]
     fn pictures_may_be_in_the_array_and_observed_labels_alone() {
         let at = files(&[
             (

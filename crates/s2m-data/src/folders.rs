@@ -309,6 +309,7 @@ mod tests {
         let at = files(&[
             ("train/1.png", &picture),
             ("train/2.png", &picture),
+            ("train/deeper/3.png", &picture),
             ("test/1.png", &picture),
             ("test/2.png", &picture),
         ]);

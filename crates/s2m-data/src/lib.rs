@@ -1,6 +1,8 @@
 //! Data sets: files on disk, or toy densities, turned into one [`Dataset`].
 //!
-//! A [`recipe::DataRecipe`] is what a run file says about its data. Loading it gives a training and
+//! A [`recipe::DataRecipe`] is what a run file says about its data: a toy, one of the known sets
+//! ([`idx`], [`celeba`], [`cifar10`], [`cole`]) or data of one's own ([`folders`], [`table`],
+//! [`arrays`]). Loading it gives a training and
 //! a test part, the split into training and validation items, and the single positive labels that
 //! training may see. The full label sets make that view and judge results; nothing else reads them.
 //!

@@ -305,7 +305,7 @@ impl Table {
             (Some(column), None) => Ok(Kind::Name(column.clone())),
             (None, Some(columns)) => Ok(Kind::Columns(columns.clone())),
             (None, None) => {
-                let columns = table.truth_columns(self.split.as_deref().unwrap_or(SPLIT));
+                let columns = table.truth_columns();
                 if columns.is_empty() {
                     return Err(TableError::NoLabels {
                         path: table.path.clone(),
@@ -419,14 +419,14 @@ impl Listed {
     }
 
     /// Columns that hold nothing but yes, no and empty cells, and not only empty ones.
-    fn truth_columns(&self, split: &str) -> Vec<String> {
+    fn truth_columns(&self) -> Vec<String> {
         let columns = self.rows.columns.iter().enumerate();
         let holds_truth = |column| {
             let mut cells = (0..self.rows.len()).map(|row| self.rows.cell(row, column));
             cells.clone().all(|cell| truth(cell).is_some()) && cells.any(|cell| !cell.is_empty())
         };
         columns
-            .filter(|&(column, name)| name != FILE_NAME && name != split && holds_truth(column))
+            .filter(|&(column, name)| name != FILE_NAME && holds_truth(column))
             .map(|(_, name)| name.clone())
             .collect()
     }

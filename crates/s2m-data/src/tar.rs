@@ -404,6 +404,10 @@ pub(crate) mod tests {
         // Base 256: 0x80, zeros, and 5 at the end.
         block[124..136].copy_from_slice(&[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]);
         let bytes = [sealed(block), b"12345".to_vec()].concat();
+        // GNU keeps times where others keep the prefix.
+        block[257..265].copy_from_slice(b"ustar  \0");
+        let gnu = [sealed(block), b"12345".to_vec()].concat();
+        assert_eq!(parse(&gnu).unwrap()[0].name, "a.jpg");
         assert_eq!(
             names_and_bytes(&bytes),
             [("d/e/a.jpg".to_owned(), b"12345".to_vec())]

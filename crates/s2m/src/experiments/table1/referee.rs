@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 
 use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::query::Query;
-use s2m_data::recipe::{DataRecipe, Source};
+use s2m_data::recipe::DataRecipe;
 use s2m_data::{Dataset, Values};
 use s2m_metrics::accuracy::accuracy;
 use s2m_metrics::features::Features;
@@ -103,9 +103,9 @@ impl Referee {
     /// Everything that decides a verdict, apart from the items: the referee and the data.
     pub(super) fn identity(&self) -> String {
         let mut recipe = self.recipe.clone();
-        // The folder is this machine's.
-        if let Source::Idx { folder } = &mut recipe.source {
-            folder.clear();
+        // Folders are this machine's.
+        for path in recipe.source.paths_mut() {
+            path.clear();
         }
         format!("{} {recipe:?} {QUERY}", self.judge.sha256())
     }
