@@ -1,7 +1,7 @@
 //! Checkpoints: all networks of a run with their optimisers, in one safetensors file.
 //!
 //! ```text
-//! generator.layers.0.weight      [replicas, …]     weights, named as in the network
+//! generator.layers.0.weight      [replicas, …]     weights and running statistics, named as in the network
 //! generator/first, …/second      [replicas, size]  the optimiser's memory
 //! generator/average              [replicas, size]  the running average
 //! ```
@@ -157,15 +157,13 @@ impl Checkpoint {
         Ok(tensor)
     }
 
-    /// Weights of one network, flat: `[replicas, size]`.
-    fn flat(&self, network: &str, specs: &[Spec], replicas: i64) -> Result<Tensor> {
+    /// Weights and statistics of one network, in the order of its specs.
+    fn network(&self, network: &str, specs: &[Spec], replicas: i64) -> Result<Vec<&Tensor>> {
         let part = |spec: &Spec| {
-            let shape = [&[replicas], spec.shape.as_slice()].concat();
-            let tensor = self.tensor(&format!("{network}.{}", spec.name), &shape)?;
-            Ok(tensor.reshape([replicas, -1]))
+            let name = format!("{network}.{}", spec.name);
+            self.tensor(&name, &spec.for_replicas(replicas))
         };
-        let parts = specs.iter().map(part).collect::<Result<Vec<_>>>()?;
-        Ok(Tensor::f_cat(&parts, 1)?)
+        specs.iter().map(part).collect()
     }
 
     /// Puts everything back where [`Checkpoint::of`] took it.
@@ -173,8 +171,8 @@ impl Checkpoint {
         for member in members {
             let name = member.name;
             let shape = member.parameters.flat().size();
-            let flat = self.flat(name, member.parameters.specs(), shape[0])?;
-            member.parameters.set(&flat);
+            let tensors = self.network(name, member.parameters.specs(), shape[0])?;
+            member.parameters.set_all(&tensors);
             if let Some(average) = &mut member.average {
                 average.set(self.tensor(&format!("{name}/average"), &shape)?);
             }
@@ -190,14 +188,17 @@ impl Checkpoint {
     /// A finished network: its average where there is one.
     pub fn finished(&self, network: &str, specs: Vec<Spec>, device: Device) -> Result<Parameters> {
         let replicas = self.fact("replicas")?.lines().count() as i64;
-        let flat = self.flat(network, &specs, replicas)?;
-        let flat = match self.tensors.get(&format!("{network}/average")) {
-            Some(_) => self
-                .tensor(&format!("{network}/average"), &flat.size())?
-                .shallow_clone(),
-            None => flat,
-        };
-        let flat = flat.to_kind(Kind::Float).to_device(device);
-        Ok(Parameters::from_flat(specs, &flat))
+        let tensors: Vec<Tensor> = self
+            .network(network, &specs, replicas)?
+            .into_iter()
+            .map(|tensor| tensor.to_kind(Kind::Float).to_device(device))
+            .collect();
+        let mut parameters = Parameters::from_tensors(specs, &tensors);
+        let average = format!("{network}/average");
+        if self.tensors.contains_key(&average) {
+            let shape = parameters.flat().size();
+            parameters.set(self.tensor(&average, &shape)?);
+        }
+        Ok(parameters)
     }
 }

@@ -12,13 +12,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::manifest::CalibrationEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tch::{Kind, Tensor, no_grad};
 
+use crate::augment::Augment;
 use crate::bundle::{self, Parts};
 use crate::calibrate::{self, CalibrationSettings};
 use crate::device::{Machine, Precision};
@@ -26,14 +27,15 @@ use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;
 use crate::generators::{Generators, OwnGenerator, Subjects};
 use crate::networks::classifier::{Classifier, RealFit, Trunk};
-use crate::networks::lenet5;
+use crate::networks::mobilenet_v2::{self, MobileNetV2};
+use crate::networks::{Mode, lenet5};
 use crate::noise::{self, Draws, Needs, Purpose};
 use crate::objectives::mean;
 use crate::optimizer::OptimizerSettings;
-use crate::parameters::gradients;
+use crate::parameters::{Parameters, gradients};
 use crate::replica::{Replica, is_picture};
 use crate::trained::{Start, Trained};
-use crate::training::{self, Plan, Work};
+use crate::training::{self, Plan, Taken, Work};
 
 /// A run file of `classifier`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +60,9 @@ pub struct ClassifierSettings {
     /// How D_v is fitted.
     #[serde(default)]
     pub real: RealSettings,
+    /// How real and generated pictures are changed before they are seen; not at all where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub augment: Option<Augment>,
     pub optimizer: OptimizerSettings,
     #[serde(default)]
     pub calibration: CalibrationSettings,
@@ -85,13 +90,23 @@ pub enum TrunkSettings {
         /// Layers; the last one's outputs are the features.
         hidden: Vec<i64>,
     },
+    MobilenetV2 {},
 }
 
 /// How D_v is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fit", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(
+    tag = "fit",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
 pub enum RealSettings {
-    Shared {},
+    Shared {
+        /// Passes for the trunk and D_r alone, before those for all heads together.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        class_epochs: u64,
+    },
     Frozen {
         /// Passes for the other heads, after those for the trunk.
         epochs: u64,
@@ -99,24 +114,33 @@ pub enum RealSettings {
     Smoothed {},
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Default for RealSettings {
     fn default() -> Self {
-        Self::Shared {}
+        Self::Shared { class_epochs: 0 }
     }
 }
 
 impl RealSettings {
-    /// Passes for heads that are fitted after the trunk.
-    fn epochs(self) -> u64 {
+    /// The two phases of a run whose file asks for so many epochs, and the passes of each.
+    fn phases(self, epochs: u64) -> [(Phase, u64); 2] {
         match self {
-            Self::Frozen { epochs } => epochs,
-            Self::Shared {} | Self::Smoothed {} => 0,
+            Self::Shared { class_epochs } => [(Phase::Class, class_epochs), (Phase::All, epochs)],
+            Self::Frozen { epochs: others } => [(Phase::Class, epochs), (Phase::Others, others)],
+            Self::Smoothed {} => [(Phase::Class, 0), (Phase::All, epochs)],
         }
     }
 
     fn fit(self) -> RealFit {
         match self {
-            Self::Shared {} => RealFit::Shared,
+            Self::Shared { .. } => RealFit::Shared,
             Self::Frozen { .. } => RealFit::Frozen,
             Self::Smoothed {} => RealFit::Smoothed,
         }
@@ -134,8 +158,7 @@ struct Training<'a> {
     generators: &'a Generators,
     network: &'a Classifier,
     feed: Feed,
-    /// `frozen`: the step at which the trunk is done.
-    changes_at: u64,
+    schedule: Schedule,
     class: Trained,
     others: Trained,
 }
@@ -151,14 +174,43 @@ enum Phase {
     All,
 }
 
+/// The phases of a run in steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Schedule {
+    phases: [(Phase, u64); 2],
+}
+
+impl Schedule {
+    fn new(settings: &ClassifierSettings, steps_per_epoch: u64) -> Self {
+        let phases = settings.real.phases(settings.epochs);
+        Self {
+            phases: phases.map(|(phase, epochs)| (phase, epochs.saturating_mul(steps_per_epoch))),
+        }
+    }
+
+    /// Steps of all phases but one.
+    fn steps_without(self, skipped: Option<Phase>) -> u64 {
+        let counts = self
+            .phases
+            .iter()
+            .filter(|(phase, _)| Some(*phase) != skipped);
+        counts.fold(0, |sum: u64, (_, steps)| sum.saturating_add(*steps))
+    }
+
+    fn at(self, step: u64) -> Phase {
+        let [(first, steps), (second, _)] = self.phases;
+        if step < steps { first } else { second }
+    }
+}
+
 const LOSSES: &[&str] = &["class", "real", "fake-class"];
 
 impl Training<'_> {
-    fn phase(&self, step: u64) -> Phase {
-        match self.settings.real.fit() {
-            RealFit::Frozen if step < self.changes_at => Phase::Class,
-            RealFit::Frozen => Phase::Others,
-            RealFit::Shared | RealFit::Smoothed => Phase::All,
+    /// Items as the networks see them in training.
+    fn augmented(&self, items: Tensor, draws: &mut Draws) -> Tensor {
+        match (self.settings.augment, self.network.trunk.picture()) {
+            (Some(augment), Some(picture)) => augment.apply(&items, picture, draws),
+            _ => items,
         }
     }
 
@@ -167,21 +219,25 @@ impl Training<'_> {
         let batch = self.settings.batch;
         let real = self.feed.draw(draws, Pool::All, batch);
         if phase == Phase::Class {
-            let (_, logits) = self.network.class(self.class.weights(), &real.items);
+            let items = self.augmented(real.items, draws);
+            let weights = self.class.weights();
+            let (_, logits) = self.network.class(weights, &items, Mode::Training);
             let loss = cross_entropy(&logits, &real.labels);
             self.class.descend(&loss.sum(Kind::Float));
             let none = loss.zeros_like();
             return Tensor::stack(&[loss.detach(), none.shallow_clone(), none], 0);
         }
         let (fake, classes) = self.generators.draw(&self.feed, draws, batch);
-        let both = Tensor::cat(&[&real.items, &fake], 1);
-        let features_and_class = || self.network.class(self.class.weights(), &both);
+        let both = self.augmented(Tensor::cat(&[&real.items, &fake], 1), draws);
+        let features_and_class = |mode| self.network.class(self.class.weights(), &both, mode);
         let (features, logits) = match phase {
-            Phase::Others => no_grad(features_and_class),
-            Phase::All | Phase::Class => features_and_class(),
+            Phase::Others => no_grad(|| features_and_class(Mode::Evaluation)),
+            Phase::All | Phase::Class => features_and_class(Mode::Training),
         };
+        let others = self.others.weights();
         let (real_logits, fake_class) =
-            self.network.others(self.others.weights(), &both, &features);
+            self.network
+                .others(others, &both, &features, Mode::Training);
         let class_loss = cross_entropy(&logits.narrow(1, 0, batch), &real.labels);
         let real_loss = mean(&(-real_logits.narrow(1, 0, batch)).softplus())
             + mean(&real_logits.narrow(1, batch, batch).softplus());
@@ -210,8 +266,12 @@ impl Work for Training<'_> {
     fn needs(&self) -> Needs {
         let batch = self.settings.batch;
         let made = self.generators.needs(batch);
+        let changes = match self.settings.augment {
+            Some(_) => Augment::needs(2 * batch),
+            None => 0,
+        };
         Needs {
-            uniform: batch + made.uniform,
+            uniform: batch + made.uniform + changes,
             ..made
         }
     }
@@ -221,7 +281,7 @@ impl Work for Training<'_> {
     }
 
     fn step(&mut self, at: u64, draws: &mut Draws) -> Tensor {
-        self.train(self.phase(at), draws)
+        self.train(self.schedule.at(at), draws)
     }
 
     fn members(&mut self) -> Vec<&mut Trained> {
@@ -229,7 +289,7 @@ impl Work for Training<'_> {
     }
 
     fn changes_at(&self, step: u64) -> bool {
-        step == self.changes_at
+        step > 0 && self.schedule.at(step) != self.schedule.at(step - 1)
     }
 }
 
@@ -251,7 +311,7 @@ pub fn trunk(settings: &TrunkSettings, loaded: &Loaded) -> Result<Trunk> {
             );
             ensure!(
                 items.shape.len() == 1,
-                "`mlp` classifies points; pictures take `lenet5`"
+                "`mlp` classifies points; pictures take `lenet5` or `mobilenet-v2`"
             );
             Trunk::mlp(items.item_size() as i64, hidden)
         }
@@ -263,6 +323,19 @@ pub fn trunk(settings: &TrunkSettings, loaded: &Loaded) -> Result<Trunk> {
                 items.shape
             );
             Ok(Trunk::LeNet5)
+        }
+        TrunkSettings::MobilenetV2 {} => {
+            let least = mobilenet_v2::LEAST_SIDE as usize;
+            let picture = match *items.shape {
+                [channels @ (1 | 3), height, width] if height.min(width) >= least => {
+                    [channels, height, width].map(|side| side as i64)
+                }
+                _ => bail!(
+                    "`mobilenet-v2` takes pictures of 1 or 3 channels and sides of at least {least}, the data has shape {:?}",
+                    items.shape
+                ),
+            };
+            Ok(Trunk::MobileNetV2(MobileNetV2 { picture }))
         }
     }
 }
@@ -284,66 +357,14 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         return Ok(());
     }
     let generators = Generators::open(settings, machine)?;
-    let first = &generators.loaded[generators.replicas[0].data];
-    let picture = is_picture(&first.train.items);
-    ensure!(
-        picture || settings.real.fit() != RealFit::Smoothed,
-        "`smoothed` blurs pictures; points have `shared` and `frozen`"
-    );
-    let network = Classifier {
-        trunk: trunk(&settings.network, first)?,
-        classes: first.train.labels.len() as i64,
-        conditional: generators.conditional(),
-        fit: settings.real.fit(),
-    };
-    let keys: Vec<u64> = generators
-        .replicas
-        .iter()
-        .map(|replica| noise::key(replica.key(), Purpose::Weights, "classifier"))
-        .collect();
-    let per_epoch = generators.steps_per_epoch(settings.batch)?;
-    let plan = Plan {
-        what: "classifier",
-        steps: (settings.epochs.saturating_add(settings.real.epochs())).saturating_mul(per_epoch),
-        log_every: settings.log_every,
-        checkpoint_every: settings.checkpoint_every,
-        replicas: &generators.replicas,
-        keys: &keys,
-        origin: &generators.sha256,
-    };
-    plan.check()?;
-    settings.optimizer.check(plan.steps)?;
-    machine.set(settings.precision)?;
-    let changes_at = settings.epochs * per_epoch;
-    let start = |steps| Start {
-        keys: &keys,
-        optimizer: settings.optimizer,
-        steps,
-        device: machine.device,
-    };
-    let other_steps = match settings.real.fit() {
-        RealFit::Frozen => plan.steps - changes_at,
-        RealFit::Shared | RealFit::Smoothed => plan.steps,
-    };
-    let mut training = Training {
-        settings,
-        generators: &generators,
-        network: &network,
-        feed: Feed::training(&generators.loaded, &generators.replicas, machine.device)?,
-        changes_at,
-        class: Trained::new("class", network.class_specs(), &start(changes_at)),
-        others: Trained::new("others", network.other_specs(), &start(other_steps)),
-    };
-    folder.claim(settings)?;
-    let taken = training::run(&mut training, &plan, &folder, machine)?;
-    machine.set(Precision::Float32)?;
+    let network = network(settings, &generators)?;
+    let (weights, taken) = fit(settings, &generators, &network, &folder, machine)?;
     let mut largest = 0.0_f64;
     for replica in 0..generators.replicas.len() {
-        let weights =
-            [&training.class, &training.others].map(|t| t.parameters.select(&[replica as i64]));
+        let own = weights.each_ref().map(|all| all.select(&[replica as i64]));
         let parts = Parts {
             network: &network,
-            weights: &weights,
+            weights: &own,
         };
         let difference = bundle::write(&folder, &generators, replica, &parts, settings, machine)?;
         largest = largest.max(difference);
@@ -365,6 +386,74 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         "generators": generators.sha256,
     });
     folder.finish(largest, summary)
+}
+
+/// The network that a run file asks for, checked against the items.
+fn network(settings: &ClassifierSettings, generators: &Generators) -> Result<Classifier> {
+    let first = &generators.loaded[generators.replicas[0].data];
+    ensure!(
+        is_picture(&first.train.items) || settings.real.fit() != RealFit::Smoothed,
+        "`smoothed` blurs pictures; points have `shared` and `frozen`"
+    );
+    let trunk = trunk(&settings.network, first)?;
+    if let Some(augment) = settings.augment {
+        let picture = trunk.picture();
+        augment.check(picture.context("`augment` changes pictures; the data has points")?)?;
+    }
+    Ok(Classifier {
+        trunk,
+        classes: first.train.labels.len() as i64,
+        conditional: generators.conditional(),
+        fit: settings.real.fit(),
+    })
+}
+
+/// Trains the two groups of weights of all classifiers.
+fn fit(
+    settings: &ClassifierSettings,
+    generators: &Generators,
+    network: &Classifier,
+    folder: &RunFolder,
+    machine: &Machine,
+) -> Result<([Parameters; 2], Taken)> {
+    let keys: Vec<u64> = generators
+        .replicas
+        .iter()
+        .map(|replica| noise::key(replica.key(), Purpose::Weights, "classifier"))
+        .collect();
+    let schedule = Schedule::new(settings, generators.steps_per_epoch(settings.batch)?);
+    let plan = Plan {
+        what: "classifier",
+        steps: schedule.steps_without(None),
+        log_every: settings.log_every,
+        checkpoint_every: settings.checkpoint_every,
+        replicas: &generators.replicas,
+        keys: &keys,
+        origin: &generators.sha256,
+    };
+    plan.check()?;
+    settings.optimizer.check(plan.steps)?;
+    machine.set(settings.precision)?;
+    let start = |skipped| Start {
+        keys: &keys,
+        optimizer: settings.optimizer,
+        steps: schedule.steps_without(Some(skipped)),
+        device: machine.device,
+    };
+    let mut training = Training {
+        settings,
+        generators,
+        network,
+        feed: Feed::training(&generators.loaded, &generators.replicas, machine.device)?,
+        schedule,
+        class: Trained::new("class", network.class_specs(), &start(Phase::Others)),
+        others: Trained::new("others", network.other_specs(), &start(Phase::Class)),
+    };
+    folder.claim(settings)?;
+    let taken = training::run(&mut training, &plan, folder, machine)?;
+    machine.set(Precision::Float32)?;
+    let weights = [training.class, training.others].map(|trained| trained.parameters);
+    Ok((weights, taken))
 }
 
 /// Calibrates the bundles of a finished run again, by the run file's `calibration` and `paper`.
@@ -395,32 +484,4 @@ pub fn calibrate_again(settings: &ClassifierSettings, out: &Path, machine: &Mach
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every level of a file comes back as it is, and what lies between two goes to the nearer one,
-    /// halves to even: the rule of the scoring graph (`s2m_model::onnx::adapter`).
-    #[test]
-    fn pictures_are_rounded_as_they_are_written() {
-        let step = 2.0_f32 / 255.0;
-        let at = |level: f32| level * step - 1.0;
-        let given = [at(0.0), at(7.4), at(7.6), at(255.0), 1.7, -3.0];
-        let found =
-            Vec::<f32>::try_from(as_written(&Tensor::from_slice(&given))).unwrap_or_default();
-        let wanted = [0.0, 7.0, 8.0, 255.0, 255.0, 0.0].map(at);
-        for (a, b) in found.iter().zip(wanted) {
-            assert!((a - b).abs() < 1e-6, "{found:?} against {wanted:?}");
-        }
-        assert_eq!(found.len(), 6);
-    }
-
-    /// Logits (0, log 3): probabilities 1/4 and 3/4.
-    #[test]
-    fn cross_entropy_is_the_mean_over_the_batch_of_each_replica() {
-        let logits =
-            Tensor::from_slice(&[0.0_f32, 3.0_f32.ln(), 0.0, 3.0_f32.ln()]).view([1, 2, 2]);
-        let labels = Tensor::from_slice(&[0_i64, 1]).view([1, 2]);
-        let wanted = -f64::midpoint(0.25_f64.ln(), 0.75_f64.ln());
-        assert!((cross_entropy(&logits, &labels).double_value(&[0]) - wanted).abs() < 1e-6);
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! Where a run trains, and what checks its exports.
 
+use std::ffi::c_int;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -39,6 +40,7 @@ pub struct Machine {
 impl Machine {
     pub fn open(choice: DeviceChoice, onnxruntime: Option<&Path>) -> Result<Self> {
         let device = open(choice)?;
+        keep_freed_memory();
         Ok(Self {
             device,
             runtime: Runtime::load(onnxruntime)?,
@@ -83,5 +85,24 @@ fn open(choice: DeviceChoice) -> Result<Device> {
             );
             Ok(Device::Cuda(0))
         }
+    }
+}
+
+unsafe extern "C" {
+    fn mallopt(parameter: c_int, value: c_int) -> c_int;
+}
+
+/// Parameters of glibc's `mallopt`.
+const TRIM_THRESHOLD: c_int = -1;
+const MMAP_THRESHOLD: c_int = -3;
+
+/// Keeps freed memory in the program. A step on a CPU frees what it made and the next one asks for
+/// the same again; large pieces would go back to the system in between, and clearing new pages costs
+/// a fifth of a step of MobileNetV2.
+fn keep_freed_memory() {
+    // SAFETY: the calls set two numbers of the allocator; what it does not know it ignores.
+    unsafe {
+        mallopt(TRIM_THRESHOLD, -1);
+        mallopt(MMAP_THRESHOLD, 1 << 30);
     }
 }

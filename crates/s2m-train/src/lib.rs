@@ -3,6 +3,7 @@
 //! All data sets and seeds of a run train together along a leading replica axis, because networks
 //! this small leave a GPU waiting for its next order when they run one at a time.
 
+pub mod augment;
 pub mod bundle;
 pub mod calibrate;
 pub mod checkpoint;

@@ -250,7 +250,7 @@ mod tests {
     use tch::Device;
 
     use super::*;
-    use crate::parameters::Spec;
+    use crate::parameters::{First, Spec};
 
     /// Ten steps on `Σ sin(c·w)·(k + 1)`, k = 0 … 9, with PyTorch 2.11.0:
     ///
@@ -312,7 +312,7 @@ mod tests {
             let spec = Spec {
                 name: "w".to_owned(),
                 shape: vec![4],
-                bound: 1.0,
+                first: First::Constant(0.0),
             };
             let start = Tensor::from_slice(&[0.5_f32, -1.0, 2.0, 0.0]).view([1, 4]);
             let mut parameters = Parameters::from_flat(vec![spec], &start);

@@ -2,6 +2,8 @@
 //!
 //! Row `r` of `flat` holds replica `r`. Views share its memory, so an optimiser updates the whole
 //! network in a few operations, whatever its number of layers. Names are those in saved files.
+//! Running statistics of batch norms have names and views like weights, but memory of their own: no
+//! optimiser sees them, and a training step may change them before gradients are taken.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +12,23 @@ use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::noise::{self, Purpose};
 
-/// One weight tensor: its name, its shape for one replica, and the bound of its first values.
+/// The first values of a tensor, and with them whether it is trained.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum First {
+    /// A weight, uniform in (−bound, bound).
+    Uniform(f64),
+    /// A weight that starts as one number everywhere.
+    Constant(f64),
+    /// A running statistic, which no optimiser changes; one number everywhere.
+    Statistic(f64),
+}
+
+/// One tensor of a network: its name, its shape for one replica, and its first values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     pub name: String,
     pub shape: Vec<i64>,
-    /// First values are uniform in (−bound, bound).
-    pub bound: f64,
+    pub first: First,
 }
 
 impl Spec {
@@ -27,13 +39,36 @@ impl Spec {
         let spec = |kind: &str, shape: &[i64]| Self {
             name: format!("{name}.{kind}"),
             shape: shape.to_vec(),
-            bound,
+            first: First::Uniform(bound),
         };
         [spec("weight", shape), spec("bias", &shape[..1])]
     }
 
     fn size(&self) -> i64 {
         self.shape.iter().product()
+    }
+
+    fn trained(&self) -> bool {
+        !matches!(self.first, First::Statistic(_))
+    }
+
+    /// First values `[replicas, …]`, one replica per key.
+    fn start(&self, keys: &[u64], device: Device) -> Tensor {
+        let shape = self.for_replicas(keys.len() as i64);
+        match self.first {
+            First::Uniform(bound) => {
+                let unit = noise::uniform(keys, 0, self.size(), device);
+                ((unit * 2.0 - 1.0) * bound).view(shape.as_slice())
+            }
+            First::Constant(value) | First::Statistic(value) => {
+                Tensor::full(shape.as_slice(), value, (Kind::Float, device))
+            }
+        }
+    }
+
+    /// The shape with the replica axis.
+    pub fn for_replicas(&self, replicas: i64) -> Vec<i64> {
+        [&[replicas], self.shape.as_slice()].concat()
     }
 }
 
@@ -50,29 +85,54 @@ pub struct Parameters {
 impl Parameters {
     /// First weights: each replica's from its own seed, `network` telling networks apart.
     pub fn new(network: &str, specs: Vec<Spec>, seeds: &[u64], device: Device) -> Self {
-        let parts: Vec<Tensor> = specs
-            .iter()
-            .map(|spec| {
-                let name = format!("{network}.{}", spec.name);
-                let keys: Vec<u64> = seeds
-                    .iter()
-                    .map(|&seed| noise::key(seed, Purpose::Weights, &name))
-                    .collect();
-                (noise::uniform(&keys, 0, spec.size(), device) * 2.0 - 1.0) * spec.bound
-            })
-            .collect();
-        Self::from_flat(specs, &Tensor::cat(&parts, 1))
+        let start = |spec: &Spec| {
+            let name = format!("{network}.{}", spec.name);
+            let key = |&seed: &u64| noise::key(seed, Purpose::Weights, &name);
+            spec.start(&seeds.iter().map(key).collect::<Vec<_>>(), device)
+        };
+        let tensors: Vec<Tensor> = specs.iter().map(start).collect();
+        Self::from_tensors(specs, &tensors)
     }
 
-    /// Weights that lie in `flat`: `[replicas, size]`.
+    /// The tensors of all specs in their order, `[replicas, …]` each; they are copied.
+    pub fn from_tensors(specs: Vec<Spec>, tensors: &[Tensor]) -> Self {
+        let replicas = tensors[0].size()[0];
+        let pairs = specs.iter().zip(tensors);
+        let (trained, statistics): (Vec<_>, Vec<_>) = pairs.partition(|(spec, _)| spec.trained());
+        let flat: Vec<Tensor> = trained
+            .iter()
+            .map(|(_, tensor)| tensor.detach().reshape([replicas, -1]))
+            .collect();
+        let flat = Tensor::cat(&flat, 1);
+        let statistics: Vec<Tensor> = statistics
+            .iter()
+            .map(|(_, tensor)| tensor.detach().copy())
+            .collect();
+        Self::with(specs, flat, statistics)
+    }
+
+    /// Weights that lie in `flat`, `[replicas, size]`; statistics are new.
     pub fn from_flat(specs: Vec<Spec>, flat: &Tensor) -> Self {
-        let flat = flat.detach().contiguous();
+        let keys = vec![0; flat.size()[0] as usize];
+        let statistics = specs
+            .iter()
+            .filter(|spec| !spec.trained())
+            .map(|spec| spec.start(&keys, flat.device()))
+            .collect();
+        Self::with(specs, flat.detach().contiguous(), statistics)
+    }
+
+    fn with(specs: Vec<Spec>, flat: Tensor, statistics: Vec<Tensor>) -> Self {
         let replicas = flat.size()[0];
+        let mut statistics = statistics.into_iter();
         let mut start = 0;
         let views = specs
             .iter()
             .map(|spec| {
-                let shape: Vec<i64> = [&[replicas], spec.shape.as_slice()].concat();
+                if !spec.trained() {
+                    return statistics.next().expect("one tensor per statistic");
+                }
+                let shape = spec.for_replicas(replicas);
                 let view = flat.narrow(1, start, spec.size()).view(shape.as_slice());
                 start += spec.size();
                 view.detach().set_requires_grad(true)
@@ -94,7 +154,7 @@ impl Parameters {
         &mut self.flat
     }
 
-    /// The weights in the order of the specs: `[replicas, …]` each.
+    /// Weights and statistics in the order of the specs: `[replicas, …]` each.
     pub fn views(&self) -> &[Tensor] {
         &self.views
     }
@@ -103,28 +163,45 @@ impl Parameters {
         self.flat.size()[0] as usize
     }
 
+    /// The weights alone, in the order of `flat`.
+    fn trained(&self) -> impl Iterator<Item = &Tensor> {
+        let pairs = self.specs.iter().zip(&self.views);
+        pairs
+            .filter(|(spec, _)| spec.trained())
+            .map(|(_, view)| view)
+    }
+
     /// Overwrites all weights.
     pub fn set(&mut self, flat: &Tensor) {
         no_grad(|| self.flat.copy_(flat));
+    }
+
+    /// Overwrites weights and statistics, in the order of the specs.
+    pub fn set_all(&mut self, tensors: &[&Tensor]) {
+        no_grad(|| {
+            for (view, tensor) in self.views.iter_mut().zip(tensors) {
+                view.copy_(tensor);
+            }
+        });
     }
 
     /// The same network with the chosen replicas only.
     #[must_use]
     pub fn select(&self, replicas: &[i64]) -> Self {
         let index = Tensor::from_slice(replicas).to_device(self.flat.device());
-        Self::from_flat(self.specs.clone(), &self.flat.index_select(0, &index))
+        let chosen = |view: &Tensor| view.detach().index_select(0, &index);
+        let tensors: Vec<Tensor> = self.views.iter().map(chosen).collect();
+        Self::from_tensors(self.specs.clone(), &tensors)
     }
 
-    /// One replica's weights as plain numbers.
+    /// One replica's weights and statistics as plain numbers.
     pub fn replica(&self, replica: usize) -> Result<Weights> {
         ensure!(replica < self.replicas(), "there is no replica {replica}");
-        let row = self.flat.get(replica as i64).to_device(Device::Cpu);
-        let mut start = 0;
-        self.specs
-            .iter()
-            .map(|spec| {
-                let values = Vec::<f32>::try_from(row.narrow(0, start, spec.size()))?;
-                start += spec.size();
+        let pairs = self.specs.iter().zip(&self.views);
+        pairs
+            .map(|(spec, view)| {
+                let row = view.detach().get(replica as i64).to_device(Device::Cpu);
+                let values = Vec::<f32>::try_from(row.reshape([-1]))?;
                 let shape = spec.shape.iter().map(|&side| side as usize).collect();
                 Ok((spec.name.clone(), (shape, values)))
             })
@@ -133,10 +210,11 @@ impl Parameters {
 
     /// Gradients of `loss` for all weights, in the layout of `flat`.
     pub fn gradient(&self, loss: &Tensor) -> Tensor {
-        self.flatten(Tensor::run_backward(&[loss], &self.views, false, false))
+        let weights: Vec<&Tensor> = self.trained().collect();
+        self.flatten(Tensor::run_backward(&[loss], &weights, false, false))
     }
 
-    /// One tensor in the layout of `flat` from one per view.
+    /// One tensor in the layout of `flat` from one per weight.
     fn flatten(&self, parts: Vec<Tensor>) -> Tensor {
         let rows = self.flat.size()[0];
         let parts: Vec<Tensor> = parts
@@ -149,12 +227,12 @@ impl Parameters {
 
 /// Gradients of one loss for two networks, by one pass.
 pub fn gradients(loss: &Tensor, networks: [&Parameters; 2]) -> [Tensor; 2] {
-    let views: Vec<&Tensor> = networks
+    let weights: Vec<&Tensor> = networks
         .iter()
-        .flat_map(|network| network.views())
+        .flat_map(|network| network.trained())
         .collect();
-    let mut first = Tensor::run_backward(&[loss], &views, false, false);
-    let second = first.split_off(networks[0].views.len());
+    let mut first = Tensor::run_backward(&[loss], &weights, false, false);
+    let second = first.split_off(networks[0].trained().count());
     [networks[0].flatten(first), networks[1].flatten(second)]
 }
 
@@ -228,6 +306,31 @@ mod tests {
         assert_eq!(many.replica(1).unwrap(), one.replica(0).unwrap());
         assert_ne!(many.replica(0).unwrap(), one.replica(0).unwrap());
         assert!(one.flat().abs().max().double_value(&[]) < 1.0 / 3.0_f64.sqrt());
+    }
+
+    #[test]
+    fn statistics_are_saved_with_the_weights_but_not_trained_with_them() {
+        let mut all = specs();
+        all.insert(
+            1,
+            Spec {
+                name: "norm.var".to_owned(),
+                shape: vec![2],
+                first: First::Statistic(1.5),
+            },
+        );
+        let parameters = Parameters::new("critic", all, &[4, 9], Device::Cpu);
+        let plain = Parameters::new("critic", specs(), &[4, 9], Device::Cpu);
+        assert_eq!(parameters.flat(), plain.flat());
+        let loss = (&parameters.views()[2] * &parameters.views()[1]).sum(Kind::Float)
+            + parameters.views()[0].sum(Kind::Float);
+        let gradient = Vec::<f32>::try_from(parameters.gradient(&loss).get(1)).unwrap();
+        assert_eq!(gradient, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5]);
+        // Only the second replica's statistic is changed, and only it is found again.
+        let _ = parameters.views[1].get(1).fill_(2.0);
+        let one = parameters.select(&[1]);
+        assert_eq!(one.replica(0).unwrap()["norm.var"].1, [2.0, 2.0]);
+        assert_eq!(parameters.replica(0).unwrap()["norm.var"].1, [1.5, 1.5]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `referee`: a LeNet5 trained on the original classes, with which samples are judged.
+//! `referee`: a classifier of the original classes, with which samples are judged.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::device::{Machine, Precision};
 use crate::export::{self, Input};
 use crate::folder::{RunFolder, write_whole};
 use crate::networks::classifier::Trunk;
-use crate::networks::{lenet5, linear, linear_onnx};
+use crate::networks::{Mode, linear, linear_onnx};
 use crate::noise::{Draws, Needs};
 use crate::optimizer::OptimizerSettings;
 use crate::parameters::{Parameters, Spec};
@@ -33,6 +33,8 @@ pub struct RefereeSettings {
     pub batch: i64,
     #[serde(default = "every_1000")]
     pub log_every: u64,
+    #[serde(default = "lenet5", skip_serializing_if = "is_lenet5")]
+    pub network: TrunkSettings,
     pub optimizer: OptimizerSettings,
     #[serde(default)]
     pub precision: Precision,
@@ -41,6 +43,14 @@ pub struct RefereeSettings {
 
 fn every_1000() -> u64 {
     1000
+}
+
+fn lenet5() -> TrunkSettings {
+    TrunkSettings::Lenet5 {}
+}
+
+fn is_lenet5(network: &TrunkSettings) -> bool {
+    *network == lenet5()
 }
 
 /// Training items on the device with their original classes.
@@ -65,9 +75,10 @@ impl Labelled {
     }
 }
 
-fn forward(weights: &[Tensor], x: &Tensor) -> (Tensor, Tensor) {
-    let (trunk, head) = weights.split_at(weights.len() - 2);
-    let features = lenet5::forward(trunk, x);
+/// Features and class logits.
+fn forward(trunk: &Trunk, weights: &[Tensor], x: &Tensor, mode: Mode) -> (Tensor, Tensor) {
+    let (body, head) = weights.split_at(weights.len() - 2);
+    let features = trunk.forward(body, x, mode);
     let class = linear(&features, &head[0], &head[1]);
     (features, class)
 }
@@ -84,15 +95,15 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         return Ok(());
     }
     let data = settings.data.load()?;
-    trunk(&TrunkSettings::Lenet5 {}, &data)?;
+    let trunk = trunk(&settings.network, &data)?;
     let classes = i64::from(data.train.original.iter().copied().max().unwrap_or(0)) + 1;
     let replica = Replica {
         data: 0,
         name: settings.data.name.clone(),
         seed: settings.seed,
     };
-    let mut specs = Trunk::LeNet5.specs("");
-    specs.extend(Spec::layer("class", &[classes, lenet5::FEATURES]));
+    let mut specs = trunk.specs("");
+    specs.extend(Spec::layer("class", &[classes, trunk.features()]));
     let keys = [replica.key()];
     let items = Labelled::new(&data.train, &data.split.train, machine.device);
     let count = items.classes.size()[0];
@@ -118,6 +129,7 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     };
     let trained = Trained::new("referee", specs, &start);
     let mut lesson = Lesson {
+        trunk: &trunk,
         trained,
         items,
         count,
@@ -130,13 +142,13 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     let everything: Vec<u32> = (0..data.test.len() as u32).collect();
     let accuracy = |set: &Dataset, chosen: &[u32]| {
         share_right(
-            &trained.parameters,
+            (&trunk, &trained.parameters),
             &Labelled::new(set, chosen, machine.device),
         )
     };
     let test = accuracy(&data.test, &everything);
     let validation = accuracy(&data.train, &data.split.validation);
-    let difference = export(&folder, &trained.parameters, &data, machine)?;
+    let difference = export(&folder, (&trunk, &trained.parameters), &data, machine)?;
     folder.write_json(
         "referee.json",
         &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
@@ -152,14 +164,15 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
 }
 
 /// A referee in training.
-struct Lesson {
+struct Lesson<'a> {
+    trunk: &'a Trunk,
     trained: Trained,
     items: Labelled,
     count: i64,
     batch: i64,
 }
 
-impl Work for Lesson {
+impl Work for Lesson<'_> {
     fn needs(&self) -> Needs {
         Needs {
             normal: 0,
@@ -176,7 +189,8 @@ impl Work for Lesson {
         let chosen = (place * self.count as f64).to_kind(Kind::Int64).view(-1);
         let x = self.items.items.index_select(0, &chosen).unsqueeze(0);
         let classes = self.items.classes.index_select(0, &chosen).unsqueeze(0);
-        let loss = cross_entropy(&forward(self.trained.weights(), &x).1, &classes);
+        let (_, logits) = forward(self.trunk, self.trained.weights(), &x, Mode::Training);
+        let loss = cross_entropy(&logits, &classes);
         self.trained.descend(&loss.sum(Kind::Float));
         loss.detach().unsqueeze(0)
     }
@@ -186,7 +200,7 @@ impl Work for Lesson {
     }
 }
 
-fn share_right(weights: &Parameters, items: &Labelled) -> f64 {
+fn share_right((trunk, weights): (&Trunk, &Parameters), items: &Labelled) -> f64 {
     let mut right = 0.0;
     for (x, classes) in items
         .items
@@ -194,9 +208,9 @@ fn share_right(weights: &Parameters, items: &Labelled) -> f64 {
         .iter()
         .zip(items.classes.split(1000, 0))
     {
-        let found = no_grad(|| forward(weights.views(), &x.unsqueeze(0)).1)
-            .squeeze_dim(0)
-            .argmax(-1, false);
+        let x = x.unsqueeze(0);
+        let (_, logits) = no_grad(|| forward(trunk, weights.views(), &x, Mode::Evaluation));
+        let found = logits.squeeze_dim(0).argmax(-1, false);
         right += found
             .eq_tensor(&classes)
             .sum(Kind::Double)
@@ -207,22 +221,29 @@ fn share_right(weights: &Parameters, items: &Labelled) -> f64 {
 
 fn export(
     folder: &RunFolder,
-    weights: &Parameters,
+    (trunk, weights): (&Trunk, &Parameters),
     data: &Loaded,
     machine: &Machine,
 ) -> Result<f64> {
     let plain = weights.replica(0)?;
     let mut graph = GraphBuilder::new("referee");
     let x = graph.input("x", &data.train.items.shape, graph::Element::F32)?;
-    let features = lenet5::onnx(&mut graph, &x, &plain, "")?;
+    let features = trunk.onnx(&mut graph, &x, &plain, "")?;
     let class = linear_onnx(&mut graph, &features, &plain, "class")?;
     graph.output(&class, "class_logits")?;
     graph.output(&features, "features")?;
     let file = graph.to_bytes();
     let chosen: Vec<u32> = data.split.validation.iter().copied().take(64).collect();
     let items = Labelled::new(&data.train, &chosen, machine.device).items;
-    let (features, class) = no_grad(|| forward(weights.views(), &items.unsqueeze(0)));
-    let rows = items.view([-1, 1, lenet5::SIDE, lenet5::SIDE]);
+    let x = items.unsqueeze(0);
+    let (features, class) = no_grad(|| forward(trunk, weights.views(), &x, Mode::Evaluation));
+    let shape = data.train.items.shape.iter().map(|&side| side as i64);
+    let rows = items.view(
+        std::iter::once(-1)
+            .chain(shape)
+            .collect::<Vec<_>>()
+            .as_slice(),
+    );
     let wanted = [("class_logits", &class), ("features", &features)];
     let difference = export::check(
         &machine.runtime,

@@ -62,10 +62,11 @@ impl Trained {
 
     /// The weights to use after training: the average where there is one.
     pub fn finished(&self) -> Parameters {
-        let flat = self
-            .average
-            .as_ref()
-            .map_or(self.parameters.flat(), Average::flat);
-        Parameters::from_flat(self.parameters.specs().to_vec(), &flat.copy())
+        let everyone: Vec<i64> = (0..self.parameters.replicas() as i64).collect();
+        let mut finished = self.parameters.select(&everyone);
+        if let Some(average) = &self.average {
+            finished.set(average.flat());
+        }
+        finished
     }
 }

@@ -11,7 +11,8 @@ use tch::Tensor;
 
 use super::lenet5;
 use super::mlp::{End, Mlp};
-use super::{linear, linear_onnx};
+use super::mobilenet_v2::{self, MobileNetV2};
+use super::{Mode, linear, linear_onnx};
 use crate::parameters::{Spec, Weights};
 
 /// How the `real` head is fitted.
@@ -31,6 +32,7 @@ pub enum Trunk {
     LeNet5,
     /// Points: fully connected layers, ReLU after each.
     Mlp(Mlp),
+    MobileNetV2(MobileNetV2),
 }
 
 impl Trunk {
@@ -46,6 +48,16 @@ impl Trunk {
         match self {
             Self::LeNet5 => lenet5::FEATURES,
             Self::Mlp(mlp) => *mlp.sizes.last().expect("an MLP has sizes"),
+            Self::MobileNetV2(_) => mobilenet_v2::FEATURES,
+        }
+    }
+
+    /// Channels, height and width of the pictures; `None` for points.
+    pub fn picture(&self) -> Option<[i64; 3]> {
+        match self {
+            Self::LeNet5 => Some([1, lenet5::SIDE, lenet5::SIDE]),
+            Self::Mlp(_) => None,
+            Self::MobileNetV2(network) => Some(network.picture),
         }
     }
 
@@ -53,6 +65,7 @@ impl Trunk {
         let specs = match self {
             Self::LeNet5 => lenet5::specs(),
             Self::Mlp(mlp) => mlp.specs(),
+            Self::MobileNetV2(network) => network.specs(),
         };
         let named = |spec: Spec| Spec {
             name: format!("{prefix}{}", spec.name),
@@ -61,10 +74,11 @@ impl Trunk {
         specs.into_iter().map(named).collect()
     }
 
-    pub fn forward(&self, weights: &[Tensor], x: &Tensor) -> Tensor {
+    pub fn forward(&self, weights: &[Tensor], x: &Tensor, mode: Mode) -> Tensor {
         match self {
             Self::LeNet5 => lenet5::forward(weights, x),
             Self::Mlp(mlp) => mlp.forward(weights, x),
+            Self::MobileNetV2(network) => network.forward(weights, x, mode),
         }
     }
 
@@ -78,6 +92,7 @@ impl Trunk {
         match self {
             Self::LeNet5 => lenet5::onnx(graph, x, weights, prefix),
             Self::Mlp(mlp) => mlp.onnx(graph, x, weights, prefix),
+            Self::MobileNetV2(network) => network.onnx(graph, x, weights, prefix),
         }
     }
 }
@@ -123,9 +138,9 @@ impl Classifier {
     }
 
     /// Features and class logits.
-    pub fn class(&self, weights: &[Tensor], x: &Tensor) -> (Tensor, Tensor) {
+    pub fn class(&self, weights: &[Tensor], x: &Tensor, mode: Mode) -> (Tensor, Tensor) {
         let (trunk, head) = weights.split_at(weights.len() - 2);
-        let features = self.trunk.forward(trunk, x);
+        let features = self.trunk.forward(trunk, x, mode);
         let class = linear(&features, &head[0], &head[1]);
         (features, class)
     }
@@ -136,13 +151,14 @@ impl Classifier {
         weights: &[Tensor],
         x: &Tensor,
         features: &Tensor,
+        mode: Mode,
     ) -> (Tensor, Option<Tensor>) {
         let heads = if self.conditional { 4 } else { 2 };
         let (trunk, heads) = weights.split_at(weights.len() - heads);
         let own;
         let features = match self.fit {
             RealFit::Smoothed => {
-                own = self.trunk.forward(trunk, &blur(x));
+                own = self.trunk.forward(trunk, &blur(x, self.picture()), mode);
                 &own
             }
             RealFit::Shared | RealFit::Frozen => features,
@@ -154,14 +170,16 @@ impl Classifier {
         (real, fake_class)
     }
 
+    /// All heads after training.
     pub fn forward(
         &self,
         class_weights: &[Tensor],
         other_weights: &[Tensor],
         x: &Tensor,
     ) -> Outputs {
-        let (features, class) = self.class(class_weights, x);
-        let (real, fake_class) = self.others(other_weights, x, &features);
+        let mode = Mode::Evaluation;
+        let (features, class) = self.class(class_weights, x, mode);
+        let (real, fake_class) = self.others(other_weights, x, &features, mode);
         Outputs {
             class,
             real,
@@ -178,7 +196,7 @@ impl Classifier {
         let features = match self.fit {
             RealFit::Shared | RealFit::Frozen => features,
             RealFit::Smoothed => {
-                let blurred = blur_onnx(&mut graph, &x)?;
+                let blurred = blur_onnx(&mut graph, &x, self.picture())?;
                 self.trunk.onnx(&mut graph, &blurred, weights, "smooth.")?
             }
         };
@@ -192,6 +210,11 @@ impl Classifier {
         }
         Ok(graph.to_bytes())
     }
+
+    /// Shape of the pictures of a fit that blurs them.
+    fn picture(&self) -> [i64; 3] {
+        self.trunk.picture().expect("only pictures are smoothed")
+    }
 }
 
 /// Weights of the 3×3 binomial blur.
@@ -199,24 +222,30 @@ const BLUR: [f32; 9] = [
     0.0625, 0.125, 0.0625, 0.125, 0.25, 0.125, 0.0625, 0.125, 0.0625,
 ];
 
-/// Blurs pictures `[replicas, batch, 784]`; the edge counts as zero. Two means of 2×2 are one
-/// binomial blur, and need no constant on the device.
-fn blur(x: &Tensor) -> Tensor {
-    let side = lenet5::SIDE;
+/// Blurs pictures `[replicas, batch, size]` channel by channel; the edge counts as zero. Two means of
+/// 2×2 are one binomial blur, and need no constant on the device.
+fn blur(x: &Tensor, [_, height, width]: [i64; 3]) -> Tensor {
     let size = x.size();
     let mean = |x: &Tensor| x.avg_pool2d(2, 1, 0, false, true, None::<i64>);
-    let padded = x.reshape([-1, 1, side, side]).constant_pad_nd([1, 1, 1, 1]);
+    let padded = x
+        .reshape([-1, 1, height, width])
+        .constant_pad_nd([1, 1, 1, 1]);
     mean(&mean(&padded)).reshape(size.as_slice())
 }
 
-fn blur_onnx(graph: &mut GraphBuilder, x: &graph::Tensor) -> Result<graph::Tensor> {
-    let kernel = graph.constant("blur", &[1, 1, 3, 3], &BLUR)?;
+fn blur_onnx(
+    graph: &mut GraphBuilder,
+    x: &graph::Tensor,
+    [channels, ..]: [i64; 3],
+) -> Result<graph::Tensor> {
+    let channels = channels as usize;
+    let kernel = graph.constant("blur", &[channels, 1, 3, 3], &BLUR.repeat(channels))?;
     let conv = Conv2d {
         weight: &kernel,
         bias: None,
         stride: 1,
         pad: 1,
-        groups: 1,
+        groups: channels,
     };
     Ok(graph.conv2d(x, &conv)?)
 }

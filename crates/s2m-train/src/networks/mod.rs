@@ -5,12 +5,22 @@
 pub mod classifier;
 pub mod lenet5;
 pub mod mlp;
+pub mod mobilenet_v2;
 
 use anyhow::{Context as _, Result};
 use s2m_model::onnx::graph::{self, GraphBuilder};
 use tch::Tensor;
 
 use crate::parameters::Weights;
+
+/// What batch norms go by; networks without them are the same in both modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The mean and variance of the batch, which also move the running ones, as in PyTorch.
+    Training,
+    /// The running mean and variance.
+    Evaluation,
+}
 
 /// `x·Wᵀ + b` for every replica: `x` is `[replicas, batch, in]`, `W` is `[replicas, out, in]`.
 pub fn linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Tensor {

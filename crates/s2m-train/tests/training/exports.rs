@@ -1,6 +1,7 @@
 //! Every network's ONNX file against libtorch, and against itself broken.
 
 use std::fs;
+use std::path::Path;
 
 use s2m_model::bundle::Bundle;
 use s2m_train::export::{self, Input};
@@ -17,7 +18,7 @@ use crate::{
 /// `train` itself refuses an export that is off by more than 1e-4; these must be far below.
 const CLOSE: f64 = 1e-5;
 
-fn difference(done: &std::path::Path) -> f64 {
+fn difference(done: &Path) -> f64 {
     let done: serde_json::Value = serde_json::from_str(&fs::read_to_string(done).unwrap()).unwrap();
     done["largest_export_difference"].as_f64().unwrap()
 }
@@ -90,6 +91,43 @@ fn a_referee_agrees_with_its_file_and_learns_the_bars() {
     let found: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(found["test_accuracy"].as_f64(), Some(1.0));
     assert!(out.join("referee.onnx").is_file());
+}
+
+/// Colour pictures in CIFAR-10's form, of one grey level each.
+fn write_colours(folder: &Path) {
+    let names = (1..=5).map(|n| format!("data_batch_{n}.bin"));
+    for name in names.chain(["test_batch.bin".to_owned()]) {
+        let record = |n: u8| [vec![n % 2], vec![n * 16; 3072]].concat();
+        let records: Vec<u8> = (0..8).flat_map(record).collect();
+        fs::write(folder.join(name), records).unwrap();
+    }
+}
+
+#[test]
+fn a_colour_referee_is_a_mobilenet_and_agrees_with_its_file() {
+    let folder = tempdir().unwrap();
+    write_colours(folder.path());
+    let settings: referee::RefereeSettings = toml::from_str(&format!(
+        r#"
+        epochs = 1
+        batch = 16
+        network = {{ kind = "mobilenet-v2" }}
+        optimizer = {{ kind = "sgd", learning-rate = 1e-2 }}
+        [data]
+        name = "greys"
+        source = {{ format = "cifar10", folder = "{}" }}
+        classes = [{{ name = "A", of = [0, 1] }}]
+        labelling = {{ model = "one-of" }}
+        validation = 0.2
+        "#,
+        folder.path().display()
+    ))
+    .unwrap();
+    let out = folder.path().join("referee");
+    referee::train(&settings, &out, &machine()).unwrap();
+    assert!(difference(&out.join("done.json")) < CLOSE);
+    let text = fs::read_to_string(out.join("run.toml")).unwrap();
+    assert!(text.contains("kind = \"mobilenet-v2\""), "{text}");
 }
 
 #[test]
