@@ -358,7 +358,7 @@ fn row_size(file: &str, outputs: &[Port], name: &str) -> Result<usize, JudgeErro
 }
 
 /// All sides behind the batch, where every one is stated and sane.
-fn sides(port: &Port) -> Option<Vec<usize>> {
+pub(crate) fn sides(port: &Port) -> Option<Vec<usize>> {
     let sides = port
         .dims
         .as_ref()?
@@ -374,7 +374,7 @@ fn sides(port: &Port) -> Option<Vec<usize>> {
         .map(|_| sides)
 }
 
-fn in_words(port: &Port) -> String {
+pub(crate) fn in_words(port: &Port) -> String {
     let side = |dim: &Option<i64>| dim.map_or("?".to_owned(), |d| d.to_string());
     let dims = port
         .dims

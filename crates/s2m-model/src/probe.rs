@@ -11,6 +11,7 @@ use s2m_core::proposals::Proposals;
 use thiserror::Error;
 
 use crate::bundle::{MAX_NETWORK, list, sha256};
+use crate::judge::{in_words, sides};
 use crate::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
@@ -21,9 +22,6 @@ use crate::runtime::Runtime;
 
 /// Items of the trial run, where the file does not fix its batch.
 const TRIAL: usize = 16;
-
-/// Most numbers in one latent or one item.
-const MOST_NUMBERS: usize = 1 << 24;
 
 /// Proposals of the trial are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_001;
@@ -244,18 +242,6 @@ fn check_names(said: &Said, inputs: &[Port], outputs: &[Port]) -> Result<(), Pro
         .try_for_each(|name| check("output", outputs, name))
 }
 
-/// The sides of a port behind the batch, where all are stated and sane.
-fn sides(port: &Port) -> Option<Vec<usize>> {
-    let sides = port.dims.as_ref()?.get(1..)?.iter();
-    let sides: Vec<usize> = sides
-        .map(|side| usize::try_from((*side)?).ok())
-        .collect::<Option<_>>()?;
-    let numbers = sides
-        .iter()
-        .try_fold(1_usize, |all, &side| all.checked_mul(side))?;
-    (1..=MOST_NUMBERS).contains(&numbers).then_some(sides)
-}
-
 /// The class input, said or told by type and name.
 fn class_input(
     inputs: &[Port],
@@ -342,17 +328,6 @@ fn output_name(outputs: &[Port], said: &Said) -> Result<String, ProbeError> {
             many.iter().map(|port| port.name.clone()).collect(),
         )),
     }
-}
-
-fn in_words(port: &Port) -> String {
-    let side = |dim: &Option<i64>| dim.map_or("?".to_owned(), |d| d.to_string());
-    let dims = port
-        .dims
-        .as_ref()
-        .map_or("of unknown shape".to_owned(), |dims| {
-            format!("[{}]", dims.iter().map(side).collect::<Vec<_>>().join(", "))
-        });
-    format!("{} {dims}", port.element)
 }
 
 /// Items of a trial run.
