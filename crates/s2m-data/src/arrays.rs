@@ -18,13 +18,14 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use s2m_core::labels::Labels;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::array_items::{ArrayItemsError, InMemory, items};
 use crate::classes::{ClassEntry, ClassMap, ClassesError};
-use crate::dataset::{Items, Values};
-use crate::labelled::{Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::dataset::{Dataset, Items, Values};
+use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
 use crate::matrix::{Columns, MatrixError, shape};
 use crate::npy::{self, Array, NpyError};
 use crate::picture_file::Channels;
@@ -172,6 +173,33 @@ impl fmt::Display for Number {
 impl Arrays {
     /// Reads all arrays.
     pub(crate) fn read(&self, classes: &[ClassEntry], seed: u64) -> Result<Parts, ArraysError> {
+        self.read_for(Aim::Training, classes, seed)
+    }
+
+    /// Reads all items that are not for testing, with these labels.
+    pub(crate) fn audit(
+        &self,
+        classes: &[ClassEntry],
+        labels: &Labels,
+        seed: u64,
+    ) -> Result<Dataset, ArraysError> {
+        let truth = read_array(&self.truth)?;
+        if let Meaning::Columns(columns) = self.meaning(&truth, classes)? {
+            let known = columns.check_known(&truth, labels);
+            known.map_err(|source| ArraysError::Matrix {
+                path: self.truth.clone(),
+                source,
+            })?;
+        }
+        Ok(self.read_for(Aim::Audit(labels), classes, seed)?.train)
+    }
+
+    fn read_for(
+        &self,
+        aim: Aim<'_>,
+        classes: &[ClassEntry],
+        seed: u64,
+    ) -> Result<Parts, ArraysError> {
         let mut items = read_items(&self.items)?;
         let truth = read_array(&self.truth)?;
         let meaning = self.meaning(&truth, classes)?;
@@ -202,6 +230,7 @@ impl Arrays {
             _ => return Err(ArraysError::HalfATestPart),
         }
         let sorting = Sorting {
+            aim,
             unlabelled: match meaning {
                 Meaning::Classes(_) => Unlabelled::Skip,
                 Meaning::Columns(_) => self.unlabelled,
@@ -216,7 +245,7 @@ impl Arrays {
         &self,
         labelled: Labelled<Number>,
         items: &Items,
-        sorting: Sorting,
+        sorting: Sorting<'_>,
     ) -> Result<Parts, ArraysError> {
         let wanted = Wanted {
             size: self.size,
@@ -271,7 +300,7 @@ enum Meaning {
 }
 
 impl Meaning {
-    fn labels(&self) -> s2m_core::labels::Labels {
+    fn labels(&self) -> Labels {
         match self {
             Self::Classes(map) => map.labels().clone(),
             Self::Columns(columns) => columns.labels.clone(),

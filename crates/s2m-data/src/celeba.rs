@@ -28,7 +28,8 @@ use s2m_core::labels::{LabelSet, Labels, LabelsError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::labelled::{Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::dataset::Dataset;
+use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
 use crate::picture_folder::{PictureFolderError, has_picture_name, list};
@@ -194,7 +195,21 @@ pub struct Celeba {
 impl Celeba {
     /// Reads the lists and all pictures that are there.
     pub(crate) fn read(&self, seed: u64) -> Result<Parts, CelebaError> {
+        self.parts(Aim::Training, seed)
+    }
+
+    /// Reads all pictures that are there and not for testing, with these attributes.
+    pub(crate) fn audit(&self, labels: &Labels, seed: u64) -> Result<Dataset, CelebaError> {
+        let asked = Self {
+            labels: labels.names().map(str::to_owned).collect(),
+            ..self.clone()
+        };
+        Ok(asked.parts(Aim::Audit(labels), seed)?.train)
+    }
+
+    fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, CelebaError> {
         let sorting = Sorting {
+            aim,
             unlabelled: Unlabelled::Skip,
             test: None,
             seed,

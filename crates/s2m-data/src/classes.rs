@@ -112,25 +112,19 @@ impl ClassMap {
 
     /// Pictures with their classes; those without any are dropped.
     pub fn apply(&self, pictures: Pictures) -> Result<Dataset, ClassesError> {
+        self.check_found(&pictures.original)?;
+        Ok(self.mark(pictures).only_labelled())
+    }
+
+    /// All pictures with their classes, also those without any.
+    pub(crate) fn mark(&self, pictures: Pictures) -> Dataset {
         let Pictures { items, original } = pictures;
-        self.check_found(&original)?;
-        let kept: Vec<u32> = (0..)
-            .zip(&original)
-            .filter(|(_, label)| !self.truth(**label).is_empty())
-            .map(|(item, _)| item)
-            .collect();
-        let (items, original) = if kept.len() == original.len() {
-            (items, original)
-        } else {
-            let original = kept.iter().map(|&item| original[item as usize]).collect();
-            (items.select(&kept), original)
-        };
-        Ok(Dataset {
+        Dataset {
             labels: self.labels.clone(),
             items,
             truth: original.iter().map(|&label| self.truth(label)).collect(),
             original,
-        })
+        }
     }
 
     /// Every class has an item.

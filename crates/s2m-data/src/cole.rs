@@ -21,15 +21,16 @@ use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use s2m_core::labels::LabelSet;
+use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::array_items::{ArrayItemsError, InMemory, items};
+use crate::audit::AuditError;
 use crate::classes::ClassEntry;
-use crate::dataset::{Items, Values};
+use crate::dataset::{Dataset, Items, Values};
 use crate::file_name::{self, FileNameError};
-use crate::labelled::{Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
 use crate::matrix::{Columns, MatrixError, shape};
 use crate::npy::{self, Array, Content, NpyError};
 use crate::picture_at::PictureAt;
@@ -92,6 +93,9 @@ pub enum ColeError {
         /// The label.
         label: String,
     },
+    /// The data cannot be an audit.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// A name cannot be used.
     #[error("`{}`, row {row}: the file name {name:?} is refused: {source}", .path.display())]
     FileName {
@@ -192,6 +196,43 @@ enum Images {
 impl Cole {
     /// Reads the arrays and all pictures.
     pub(crate) fn read(&self, classes: &[ClassEntry], seed: u64) -> Result<Parts, ColeError> {
+        self.read_for(Aim::Training, classes, seed)
+    }
+
+    /// Reads all items that are not for testing, with these labels.
+    pub(crate) fn audit(
+        &self,
+        classes: &[ClassEntry],
+        labels: &Labels,
+        seed: u64,
+    ) -> Result<Dataset, ColeError> {
+        let path = match self.need("train", "labels") {
+            Err(_) if self.find("train", "labels_obs").is_some() => {
+                let what = format!("`{}` has observed labels alone", self.folder.display());
+                return Err(AuditError::NotKnown { what }.into());
+            }
+            found => found?,
+        };
+        let matrix = npy::read(&path, None)?;
+        let known = self
+            .columns(&matrix, classes)
+            .and_then(|columns| columns.check_known(&matrix, labels));
+        known.map_err(|source| ColeError::Matrix { path, source })?;
+        Ok(self.read_for(Aim::Audit(labels), classes, seed)?.train)
+    }
+
+    /// What the columns of a matrix stand for.
+    fn columns(&self, matrix: &Array, classes: &[ClassEntry]) -> Result<Columns, MatrixError> {
+        let [_, width] = shape(matrix)?;
+        Columns::new(width, self.labels.as_deref(), classes)
+    }
+
+    fn read_for(
+        &self,
+        aim: Aim<'_>,
+        classes: &[ClassEntry],
+        seed: u64,
+    ) -> Result<Parts, ColeError> {
         let (columns, train) = self.rows("train", Portion::Train, None, classes)?;
         let test = match self.find("val", "images") {
             Some(_) => Some(self.rows("val", Portion::Test, Some(&columns), classes)?.1),
@@ -204,6 +245,7 @@ impl Cole {
             notes.push(format!("{unseen} training items have no observed label"));
         }
         let sorting = Sorting {
+            aim,
             unlabelled: self.unlabelled,
             test: self.test,
             seed,
@@ -291,9 +333,7 @@ impl Cole {
         let matrix = npy::read(&labels, None)?;
         let columns = match columns {
             Some(columns) => columns.clone(),
-            None => shape(&matrix)
-                .and_then(|[_, width]| Columns::new(width, self.labels.as_deref(), classes))
-                .map_err(failed(&labels))?,
+            None => self.columns(&matrix, classes).map_err(failed(&labels))?,
         };
         let truth = columns.sets(&matrix).map_err(failed(&labels))?;
         let shown = match &observed {

@@ -11,6 +11,16 @@ pub enum Part {
     Test,
 }
 
+impl Part {
+    /// The part in words.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Train => "training",
+            Self::Test => "test",
+        }
+    }
+}
+
 /// Items with their full label sets, all in the same order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
@@ -36,6 +46,27 @@ impl Dataset {
     /// Whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+
+    /// The items that have a label, in the same order.
+    pub(crate) fn only_labelled(self) -> Self {
+        if !self.truth.contains(&LabelSet::EMPTY) {
+            return self;
+        }
+        let kept: Vec<u32> = (0..)
+            .zip(&self.truth)
+            .filter(|(_, set)| !set.is_empty())
+            .map(|(item, _)| item)
+            .collect();
+        Self {
+            labels: self.labels,
+            items: self.items.select(&kept),
+            truth: kept.iter().map(|&item| self.truth[item as usize]).collect(),
+            original: kept
+                .iter()
+                .map(|&item| self.original[item as usize])
+                .collect(),
+        }
     }
 }
 

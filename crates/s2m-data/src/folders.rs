@@ -22,7 +22,7 @@ use s2m_core::labels::{LabelSet, Labels, LabelsError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::labelled::{Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
 use crate::picture_folder::{PictureFolderError, endings, list};
@@ -108,6 +108,7 @@ impl Folders {
     /// Reads all pictures.
     pub(crate) fn read(&self, seed: u64) -> Result<Parts, FoldersError> {
         let sorting = Sorting {
+            aim: Aim::Training,
             unlabelled: self.unlabelled,
             test: self.test,
             seed,

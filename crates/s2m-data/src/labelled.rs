@@ -9,6 +9,7 @@ use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::audit::{Asked, AuditError};
 use crate::dataset::{Dataset, Items, Values};
 use crate::picture_set::{self, PictureSetError, Pictured, Wanted};
 use crate::split::{SplitError, test_part};
@@ -54,6 +55,9 @@ pub enum LabelledError {
     /// Items cannot be split.
     #[error(transparent)]
     Split(#[from] SplitError),
+    /// The items cannot be an audit.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// Pictures cannot be used.
     #[error(transparent)]
     Pictures(#[from] PictureSetError),
@@ -151,9 +155,19 @@ impl Parts {
     }
 }
 
-/// Which keys decide how items are sorted.
+/// What items are read for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sorting {
+pub(crate) enum Aim<'a> {
+    /// To train and to test.
+    Training,
+    /// To check predictions of these labels.
+    Audit(&'a Labels),
+}
+
+/// What decides how items are sorted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sorting<'a> {
+    pub(crate) aim: Aim<'a>,
     pub(crate) unlabelled: Unlabelled,
     /// Share of the test part as written, if at all.
     pub(crate) test: Option<f64>,
@@ -180,7 +194,11 @@ impl<P> Labelled<P> {
 
 impl<P: Display> Labelled<P> {
     /// Sorts the items, reads all pictures and makes the two parts.
-    pub(crate) fn pictures(self, sorting: Sorting, wanted: Wanted) -> Result<Parts, LabelledError>
+    pub(crate) fn pictures(
+        self,
+        sorting: Sorting<'_>,
+        wanted: Wanted,
+    ) -> Result<Parts, LabelledError>
     where
         P: Pictured,
     {
@@ -193,7 +211,7 @@ impl<P: Display> Labelled<P> {
     /// Sorts the items, picks them out of items in memory and makes the two parts.
     pub(crate) fn pick(
         self,
-        sorting: Sorting,
+        sorting: Sorting<'_>,
         items: &Items,
         number: impl Fn(&P) -> u32,
     ) -> Result<Parts, LabelledError> {
@@ -203,16 +221,25 @@ impl<P: Display> Labelled<P> {
     }
 
     /// Checks the labels, drops items without any and puts the training part first.
-    fn sort(mut self, sorting: Sorting) -> Result<Sorted<P>, LabelledError> {
-        self.drop_unlabelled(sorting.unlabelled)?;
+    ///
+    /// An audit keeps items without a label, but none of the test part.
+    fn sort(mut self, sorting: Sorting<'_>) -> Result<Sorted<P>, LabelledError> {
+        match sorting.aim {
+            Aim::Training => self.drop_unlabelled(sorting.unlabelled)?,
+            Aim::Audit(labels) => self.drop_test_part(sorting, labels)?,
+        }
         if self.items.is_empty() {
             return Err(LabelledError::NoItems);
         }
-        self.choose_test_part(sorting)?;
+        if matches!(sorting.aim, Aim::Training) {
+            self.choose_test_part(sorting)?;
+        }
         self.items.sort_by_key(|item| item.portion == Portion::Test);
         let is_test = |item: &Item<P>| item.portion == Portion::Test;
         let train = self.items.partition_point(|item| !is_test(item));
-        self.check_labels(train)?;
+        if matches!(sorting.aim, Aim::Training) {
+            self.check_labels(train)?;
+        }
         let validation = (0..)
             .zip(&self.items)
             .filter(|(_, item)| item.portion == Portion::Validation)
@@ -254,7 +281,27 @@ impl<P: Display> Labelled<P> {
         Ok(())
     }
 
-    fn choose_test_part(&mut self, sorting: Sorting) -> Result<(), LabelledError> {
+    /// Leaves the items of an audit with the labels asked for.
+    fn drop_test_part(
+        &mut self,
+        sorting: Sorting<'_>,
+        labels: &Labels,
+    ) -> Result<(), LabelledError> {
+        let asked = Asked::new(&self.labels, labels)?;
+        if sorting.test.is_some() {
+            self.choose_test_part(sorting)?;
+        }
+        self.items.retain(|item| item.portion != Portion::Test);
+        for item in &mut self.items {
+            item.truth = asked.renumber(item.truth);
+            item.shown = item.truth;
+        }
+        self.labels = labels.clone();
+        Ok(())
+    }
+
+    /// Draws the test part out of the training items that have a label, where there is none.
+    fn choose_test_part(&mut self, sorting: Sorting<'_>) -> Result<(), LabelledError> {
         let has = |wanted| self.items.iter().any(|item| item.portion == wanted);
         match sorting.test {
             Some(share) if has(Portion::Test) => return Err(LabelledError::TwoTestParts(share)),
@@ -262,7 +309,8 @@ impl<P: Display> Labelled<P> {
             _ => {}
         }
         let share = sorting.test.unwrap_or(TEST_SHARE);
-        let is_train = |item: &&mut Item<P>| item.portion == Portion::Train;
+        let is_train =
+            |item: &&mut Item<P>| item.portion == Portion::Train && !item.truth.is_empty();
         let mut training: Vec<_> = self.items.iter_mut().filter(is_train).collect();
         let [_, test] = test_part(training.len(), share, sorting.seed)?;
         for i in test {
@@ -374,8 +422,9 @@ pub(crate) mod tests {
     use super::*;
     use crate::made::bits;
 
-    pub(crate) fn sorting(test: Option<f64>) -> Sorting {
+    pub(crate) fn sorting(test: Option<f64>) -> Sorting<'static> {
         Sorting {
+            aim: Aim::Training,
             unlabelled: Unlabelled::Refuse,
             test,
             seed: 3,

@@ -1,10 +1,11 @@
 //! Data sets: files on disk, or toy densities, turned into one [`Dataset`].
 //!
 //! A [`recipe::DataRecipe`] is what a run file says about its data: a toy, one of the known sets
-//! ([`idx`], [`celeba`], [`cifar10`], [`cole`]) or data of one's own ([`folders`], [`table`],
+//! ([`idx`], [`six_labels`], [`celeba`], [`cifar10`], [`cole`]) or data of one's own ([`folders`], [`table`],
 //! [`arrays`]). Loading it gives a training and
 //! a test part, the split into training and validation items, and the single positive labels that
-//! training may see. The full label sets make that view and judge results; nothing else reads them.
+//! training may see. The full label sets make that view and judge results; nothing else reads them. As
+//! an [`audit`], it gives all items with the truth of every label.
 //!
 //! Results come back from disk as pictures ([`picture_folder`], [`picture_file`], [`resize`]) or as
 //! arrays of NumPy ([`npy`]).
@@ -23,6 +24,7 @@
 
 pub mod array_items;
 pub mod arrays;
+pub mod audit;
 pub mod celeba;
 pub mod cifar10;
 pub mod classes;
@@ -45,12 +47,14 @@ pub mod picture_set;
 pub mod recipe;
 pub mod resize;
 pub mod rows;
+pub mod six_labels;
 pub mod split;
 mod streams;
 pub mod table;
 pub mod tar;
 pub mod text_file;
 pub mod view;
+mod wrong_labels;
 mod zip;
 
 pub use dataset::{Dataset, Items, Part, Values};

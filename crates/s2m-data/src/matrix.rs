@@ -1,6 +1,7 @@
 //! Label matrices: one row per item and one column per label, of 1 where a label holds.
 //!
-//! All else that may stand there, 0, −1 and what is not a number, means that it is not known to.
+//! All else that may stand there, 0, −1 and what is not a number, means that it is not known to. In an
+//! [`audit`](crate::audit) 0 and −1 mean that it does not hold, and every entry is a number.
 
 use s2m_core::labels::{LabelSet, Labels, LabelsError};
 use thiserror::Error;
@@ -56,6 +57,16 @@ pub enum MatrixError {
     /// The classes do not work.
     #[error(transparent)]
     Classes(#[from] ClassesError),
+    /// A number of an audit is missing.
+    #[error(
+        "row {row}, column {column} is not a number, but an audit needs every label of every item"
+    )]
+    Missing {
+        /// Which row.
+        row: usize,
+        /// Which column.
+        column: usize,
+    },
     /// A number is neither yes nor no.
     #[error("row {row}, column {column} holds {found}, wanted 1, 0 or -1")]
     Value {
@@ -123,10 +134,7 @@ impl Columns {
                 columns,
             });
         }
-        let number = |at: usize| match &matrix.values {
-            Values::U8(values) => f32::from(values[at]),
-            Values::F32(values) => values[at],
-        };
+        let number = |at: usize| number(matrix, at);
         let mut sets = vec![LabelSet::EMPTY; rows];
         for (row, set) in sets.iter_mut().enumerate() {
             for (column, &labels) in self.sets.iter().enumerate() {
@@ -139,6 +147,27 @@ impl Columns {
             }
         }
         Ok(sets)
+    }
+
+    /// Every row of a matrix with these columns has a number for each label asked for.
+    pub(crate) fn check_known(&self, matrix: &Array, asked: &Labels) -> Result<(), MatrixError> {
+        let asked: LabelSet = asked.names().filter_map(|l| self.labels.find(l)).collect();
+        let [rows, columns] = shape(matrix)?;
+        for row in 0..rows {
+            for (column, labels) in self.sets.iter().enumerate() {
+                if labels.meets(asked) && number(matrix, row * columns + column).is_nan() {
+                    return Err(MatrixError::Missing { row, column });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn number(matrix: &Array, at: usize) -> f32 {
+    match &matrix.values {
+        Values::U8(values) => f32::from(values[at]),
+        Values::F32(values) => values[at],
     }
 }
 

@@ -15,8 +15,8 @@
 //!
 //! Data of one's own comes as pictures in one folder per label ([`folders`](crate::folders)), as a
 //! folder with a table ([`table`](crate::table)) or as arrays ([`arrays`](crate::arrays)); known sets
-//! are [`celeba`](crate::celeba), [`cifar10`](crate::cifar10) and the matrices of
-//! [`cole`](crate::cole). Each of these pages shows its line of a run file.
+//! are [`celeba`](crate::celeba), [`cifar10`](crate::cifar10), the matrices of
+//! [`cole`](crate::cole) and MNIST with [`six_labels`](crate::six_labels). Each of these pages shows its line of a run file.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::arrays::{Arrays, ArraysError};
+use crate::audit::AuditError;
 use crate::celeba::{Celeba, CelebaError};
 use crate::cifar10::{Cifar10, Cifar10Error};
 use crate::classes::{ClassEntry, ClassMap, ClassesError};
@@ -36,10 +37,12 @@ use crate::dataset::{Dataset, Part};
 use crate::folders::{Folders, FoldersError};
 use crate::idx::{self, IdxError, Pictures};
 use crate::labelled::{Parts, rare_labels};
+use crate::six_labels::{SixLabels, SixLabelsError};
 use crate::split::{Split, SplitError, split};
 use crate::streams::{Use, numbers};
 use crate::table::{Table, TableError};
 use crate::view::{Positive, View, observed};
+use crate::wrong_labels::mislabel;
 use crate::{gaussians, illustration};
 
 /// Items in the test part of a toy.
@@ -69,9 +72,15 @@ pub enum RecipeError {
     /// CIFAR-10 cannot be used.
     #[error(transparent)]
     Cifar10(#[from] Cifar10Error),
+    /// MNIST's files cannot be read with six labels.
+    #[error(transparent)]
+    SixLabels(#[from] SixLabelsError),
     /// Arrays cannot be used.
     #[error(transparent)]
     Arrays(#[from] ArraysError),
+    /// The data cannot be an audit.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// Classes cannot be used.
     #[error(transparent)]
     Classes(#[from] ClassesError),
@@ -128,6 +137,11 @@ pub enum RecipeError {
         "data cannot be called `{0}`: a name is of letters, digits, `-`, `_` and `.`, and starts with a letter or a digit"
     )]
     Name(String),
+    /// The share of wrong labels is none.
+    #[error(
+        "`wrong-labels` is {0}, wanted a share of at least 0 and below 1\nhint: 0.02 shows one label in fifty wrongly"
+    )]
+    WrongLabels(f64),
     /// A label is never seen in training.
     #[error(
         "no training item shows label `{0}`, so nothing can be learnt about it\nhint: use more items, a larger weight for the label, or another seed"
@@ -135,7 +149,7 @@ pub enum RecipeError {
     NeverShown(String),
 }
 
-fn list(labels: &Labels) -> String {
+pub(crate) fn list(labels: &Labels) -> String {
     let quoted: Vec<_> = labels.names().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
 }
@@ -152,6 +166,10 @@ pub struct DataRecipe {
     /// Seed of the split, of the labels shown and of a toy's items.
     #[serde(default)]
     pub seed: u64,
+    /// Probability that a label is shown wrongly: each positive of training and validation then shows
+    /// a label that its item does not have, all of these equally likely; test items are never touched.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wrong_labels: f64,
     /// Under which licence the data may be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
@@ -166,6 +184,14 @@ pub struct DataRecipe {
     pub describe: BTreeMap<String, String>,
     /// How label sets become single positive labels.
     pub labelling: LabellingRecipe,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
 }
 
 fn default_validation() -> f64 {
@@ -191,6 +217,8 @@ pub enum Source {
     Cole(Cole),
     /// The six files of CIFAR-10.
     Cifar10(Cifar10),
+    /// MNIST's four files, with six labels.
+    SixLabels(SixLabels),
     /// Arrays of NumPy.
     Arrays(Arrays),
     /// The 2×16 Gaussians.
@@ -212,7 +240,8 @@ impl Source {
             Self::Idx { folder }
             | Self::Folders(Folders { folder, .. })
             | Self::Table(Table { folder, .. })
-            | Self::Cifar10(Cifar10 { folder }) => vec![folder],
+            | Self::Cifar10(Cifar10 { folder })
+            | Self::SixLabels(SixLabels { folder }) => vec![folder],
             Self::Celeba(Celeba {
                 folder, pictures, ..
             })
@@ -279,6 +308,7 @@ impl DataRecipe {
     /// Reads or draws the data, splits it and shows single positive labels.
     pub fn load(&self) -> Result<Loaded, RecipeError> {
         self.check_name()?;
+        self.check_wrong_labels()?;
         let Parts {
             train,
             test,
@@ -295,8 +325,19 @@ impl DataRecipe {
         let labels = train.labels.len();
         let view = self.labelling.view(labels);
         let sets = shown.as_ref().unwrap_or(&train.truth);
-        let positives = view.positives_of(sets, labels, &split.train, self.seed)?;
-        let validation_positives = view.positives_of(sets, labels, &split.validation, self.seed)?;
+        let positives = |items: &[u32]| {
+            let mut shown = view.positives_of(sets, labels, items, self.seed)?;
+            mislabel(
+                &mut shown,
+                &train.truth,
+                labels,
+                self.wrong_labels,
+                self.seed,
+            );
+            Ok::<_, LabellingError>(shown)
+        };
+        let validation_positives = positives(&split.validation)?;
+        let positives = positives(&split.train)?;
         let observed = observed(&positives, train.labels.len());
         if let Some(label) = observed.iter().position(|&share| share == 0.0) {
             return Err(RecipeError::NeverShown(train.labels.name(label).to_owned()));
@@ -323,8 +364,16 @@ impl DataRecipe {
         }
     }
 
+    fn check_wrong_labels(&self) -> Result<(), RecipeError> {
+        if (0.0..1.0).contains(&self.wrong_labels) {
+            Ok(())
+        } else {
+            Err(RecipeError::WrongLabels(self.wrong_labels))
+        }
+    }
+
     /// The training and the test part.
-    fn parts(&self) -> Result<Parts, RecipeError> {
+    pub(crate) fn parts(&self) -> Result<Parts, RecipeError> {
         let stream = |part| numbers(self.seed, Use::Draw(part));
         match &self.source {
             Source::Idx { folder } => {
@@ -334,6 +383,10 @@ impl DataRecipe {
             Source::Cifar10(cifar10) => {
                 let read = |part| Ok(cifar10.read(part)?);
                 self.by_classes(&cifar10.folder, read)
+            }
+            Source::SixLabels(six_labels) => {
+                self.check_no_classes("six-labels")?;
+                both_parts("label", |part| Ok(six_labels.read_labelled(part)?))
             }
             Source::Folders(folders) => {
                 self.check_no_classes("folders")?;
@@ -373,28 +426,19 @@ impl DataRecipe {
         read: impl Fn(Part) -> Result<Pictures, RecipeError>,
     ) -> Result<Parts, RecipeError> {
         let classes = ClassMap::new(&self.classes)?;
-        let apply = |name, part| {
+        both_parts("class", |part| {
             let pictures = read(part)?;
             let all = pictures.original.len();
             let failed = |source| RecipeError::Part {
-                part: name,
+                part: part.name(),
                 folder: folder.to_owned(),
                 source,
             };
-            let data = classes.apply(pictures).map_err(failed)?;
-            let left_out = all - data.len();
-            let note = format!("{left_out} of {all} {name} items have no class and are left out");
-            Ok::<_, RecipeError>((data, (left_out > 0).then_some(note)))
-        };
-        let (train, first) = apply("training", Part::Train)?;
-        let (test, second) = apply("test", Part::Test)?;
-        Ok(Parts {
-            notes: first.into_iter().chain(second).collect(),
-            ..Parts::whole([train, test])
+            Ok((all, classes.apply(pictures).map_err(failed)?))
         })
     }
 
-    fn check_no_classes(&self, format: &'static str) -> Result<(), RecipeError> {
+    pub(crate) fn check_no_classes(&self, format: &'static str) -> Result<(), RecipeError> {
         if self.classes.is_empty() {
             Ok(())
         } else {
@@ -428,6 +472,26 @@ impl DataRecipe {
     }
 }
 
+/// Both parts, of which `read` gives the number of all items and those that have a class or label.
+fn both_parts(
+    what: &str,
+    read: impl Fn(Part) -> Result<(usize, Dataset), RecipeError>,
+) -> Result<Parts, RecipeError> {
+    let mut notes = Vec::new();
+    let mut data = |part: Part| {
+        let (all, data) = read(part)?;
+        let (left_out, part) = (all - data.len(), part.name());
+        if left_out > 0 {
+            notes.push(format!(
+                "{left_out} of {all} {part} items have no {what} and are left out"
+            ));
+        }
+        Ok::<_, RecipeError>(data)
+    };
+    let whole = Parts::whole([data(Part::Train)?, data(Part::Test)?]);
+    Ok(Parts { notes, ..whole })
+}
+
 /// The split of items into those for validation, in ascending order, and all others.
 fn split_off(items: usize, validation: Vec<u32>) -> Split {
     let is_kept = |item: &u32| validation.binary_search(item).is_err();
@@ -442,9 +506,12 @@ mod tests {
     use std::env;
     use std::fs;
 
+    use s2m_core::labels::LabelSet;
+
     use super::*;
     use crate::dataset::Values;
-    use crate::made::{files, npy, png};
+    use crate::made::{files, npy, png, real_data};
+    use crate::six_labels;
 
     const TOY: &str = r#"
         name = "toy"
@@ -633,6 +700,47 @@ mod tests {
         }
     }
 
+    /// The share of wrong labels, within five standard errors, and all else as it was.
+    #[test]
+    fn wrong_labels_are_shown_in_training_and_validation() {
+        let clean = toy(|_| ()).load().unwrap();
+        let dirty = toy(|r| r.wrong_labels = 0.25).load().unwrap();
+        assert_eq!((&dirty.train, &dirty.test), (&clean.train, &clean.test));
+        assert_eq!(dirty.split, clean.split);
+        assert_eq!(dirty.observed, observed(&dirty.positives, 2));
+        let truth = &clean.train.truth;
+        for (dirty, clean) in [
+            (&dirty.positives, &clean.positives),
+            (&dirty.validation_positives, &clean.validation_positives),
+        ] {
+            let (mut partial, mut wrong) = (0usize, 0usize);
+            for (dirty, positive) in dirty.iter().zip(clean) {
+                assert_eq!(dirty.item, positive.item);
+                let set = truth[dirty.item as usize];
+                partial += usize::from(set.len() < 2);
+                wrong += usize::from(!set.contains(dirty.label.into()));
+                assert!(dirty == positive || !set.contains(dirty.label.into()));
+            }
+            let (wanted, partial) = (0.25, partial as f64);
+            let error = (wanted * (1.0 - wanted) / partial).sqrt();
+            assert!((wrong as f64 / partial - wanted).abs() <= 5.0 * error);
+        }
+        for share in [-0.1, 1.0, f64::NAN] {
+            assert_eq!(
+                message(&toy(|r| r.wrong_labels = share)),
+                format!(
+                    "`wrong-labels` is {share}, wanted a share of at least 0 and below 1\n\
+                     hint: 0.02 shows one label in fifty wrongly"
+                )
+            );
+        }
+        let text = toml::to_string(&toy(|_| ())).unwrap();
+        assert!(!text.contains("wrong-labels"), "{text}");
+        let recipe = parse(&format!("{TOY}\nwrong-labels = 0.02"));
+        assert_eq!(recipe.wrong_labels, 0.02);
+        assert_eq!(parse(&toml::to_string(&recipe).unwrap()), recipe);
+    }
+
     #[test]
     fn what_does_not_fit_together_is_refused() {
         let class = ClassEntry {
@@ -704,12 +812,13 @@ mod tests {
         );
     }
 
-    const SOURCES: [&str; 6] = [
+    const SOURCES: [&str; 7] = [
         r#"{ format = "folders", folder = "pets", size = [64, 48], channels = 3, test = 0.2, unlabelled = "skip" }"#,
         r#"{ format = "table", folder = "pets", table = "t.csv", labels = ["cat"], split = "part" }"#,
         r#"{ format = "celeba", folder = "celeba", pictures = "faces.tar", labels = ["Male"], channels = 1 }"#,
         r#"{ format = "cole", folder = "pascal", pictures = "jpegs", labels = ["A"] }"#,
         r#"{ format = "cifar10", folder = "cifar" }"#,
+        r#"{ format = "six-labels", folder = "mnist" }"#,
         r#"{ format = "arrays", items = "x.npy", truth = "y.npy", test-items = "a.npz/x", test-truth = "a.npz/y" }"#,
     ];
 
@@ -719,7 +828,7 @@ mod tests {
 
     #[test]
     fn sources_survive_being_written_and_refuse_unknown_keys() {
-        let folders = [1, 1, 2, 2, 1, 4];
+        let folders = [1, 1, 2, 2, 1, 1, 4];
         for (source, paths) in SOURCES.into_iter().zip(folders) {
             let mut recipe = parse(&from(source));
             let text = toml::to_string(&recipe).unwrap();
@@ -876,6 +985,37 @@ mod tests {
                 "5 of 20 training items have no class and are left out",
                 "1 of 4 test items have no class and are left out"
             ]
+        );
+    }
+
+    #[test]
+    fn six_labels_come_with_the_files() {
+        let Some(folder) = real_data("mnist") else {
+            return;
+        };
+        let source = format!(
+            "{{ format = \"six-labels\", folder = \"{}\" }}",
+            folder.display()
+        );
+        let mut recipe = parse(&from(&source));
+        let data = recipe.load().unwrap();
+        assert!(data.train.labels.names().eq(six_labels::NAMES));
+        assert_eq!(data.train.len(), 60_000 - 5934);
+        assert!(data.train.truth.iter().all(|set| !set.is_empty()));
+        assert_eq!(
+            data.notes[0],
+            "5934 of 60000 training items have no label and are left out"
+        );
+        let even = |(&digit, set): (&u8, &LabelSet)| (digit % 2 == 0) == set.contains(0);
+        assert!(data.test.original.iter().zip(&data.test.truth).all(even));
+        recipe.classes.push(ClassEntry {
+            name: "A".to_owned(),
+            of: vec![1],
+        });
+        assert_eq!(
+            message(&recipe),
+            "`classes` cannot be given for `six-labels`, which has labels of its own\n\
+             hint: remove `classes`"
         );
     }
 

@@ -18,6 +18,8 @@ pub(crate) enum Use {
     Draw(Part),
     /// Which items are the test part, where data has none of its own.
     TestPart,
+    /// Which positives are shown with a wrong label, and with which.
+    WrongLabel,
 }
 
 /// The random numbers of a seed for one use; number k belongs to item k.
@@ -28,6 +30,7 @@ pub(crate) fn numbers(seed: u64, purpose: Use) -> Proposals {
         Use::Draw(Part::Train) => 2,
         Use::Draw(Part::Test) => 3,
         Use::TestPart => 4,
+        Use::WrongLabel => 5,
     };
     Proposals::new(seed).at_stage(u16::MAX - from_the_end)
 }

@@ -12,8 +12,9 @@
 //!
 //! The table is `metadata.csv` or `metadata.jsonl` in the folder, or one in each of its folders
 //! `train`, `test` and `valid`, as Hugging Face lays them out. In a column of a label, 1 and true
-//! mean that it holds; 0, −1, false and an empty cell that it is not known to. A label column holds
-//! one name. A column `split` says what a row is for: train, valid or test.
+//! mean that it holds; 0, −1, false and an empty cell that it is not known to. In an
+//! [`audit`](crate::audit) 0, −1 and false mean that it does not hold, and an empty cell is an error.
+//! A label column holds one name. A column `split` says what a row is for: train, valid or test.
 //!
 //! Every name stays in its folder, links included, and is there once. Pictures that lie beside
 //! those of the table without a row count as items without a label.
@@ -29,8 +30,10 @@ use s2m_core::labels::{LabelSet, Labels, LabelsError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::audit::AuditError;
+use crate::dataset::Dataset;
 use crate::file_name::{self, FileNameError};
-use crate::labelled::{Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
 use crate::picture_folder::{PictureFolderError, list};
@@ -113,6 +116,22 @@ pub enum TableError {
         /// The cell.
         found: String,
     },
+    /// A cell of an audit is empty.
+    #[error(
+        "`{}`, line {line}: column `{column}` is empty, but an audit needs every label of every item\nhint: write 1 or 0",
+        .path.display()
+    )]
+    Blank {
+        /// Which table.
+        path: PathBuf,
+        /// Which line.
+        line: usize,
+        /// Which column.
+        column: String,
+    },
+    /// The table cannot be an audit.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// A row is for something that is not known.
     #[error("`{}`, line {line}: column `{column}` holds `{found}`, wanted train, valid or test", .path.display())]
     Portion {
@@ -239,7 +258,25 @@ struct Listed {
 impl Table {
     /// Reads the table and all pictures.
     pub(crate) fn read(&self, seed: u64) -> Result<Parts, TableError> {
+        self.parts(Aim::Training, seed)
+    }
+
+    /// Reads all rows that are not for testing, with the columns of these labels.
+    pub(crate) fn audit(&self, labels: &Labels, seed: u64) -> Result<Dataset, TableError> {
+        if let Some(column) = &self.label {
+            let what = format!("column `{column}` tells one label of each picture");
+            return Err(AuditError::NotKnown { what }.into());
+        }
+        let asked = Self {
+            labels: Some(labels.names().map(str::to_owned).collect()),
+            ..self.clone()
+        };
+        Ok(asked.parts(Aim::Audit(labels), seed)?.train)
+    }
+
+    fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, TableError> {
         let sorting = Sorting {
+            aim,
             unlabelled: self.unlabelled,
             test: self.test,
             seed,
@@ -248,7 +285,7 @@ impl Table {
             size: self.size,
             channels: self.channels,
         };
-        let parts = self.list()?.pictures(sorting, wanted);
+        let parts = self.list(aim)?.pictures(sorting, wanted);
         parts.map_err(|source| TableError::Items {
             folder: self.folder.clone(),
             source,
@@ -256,13 +293,13 @@ impl Table {
     }
 
     /// All pictures with their labels, none of them read.
-    fn list(&self) -> Result<Labelled<PictureAt>, TableError> {
+    fn list(&self, aim: Aim<'_>) -> Result<Labelled<PictureAt>, TableError> {
         let tables = self.tables()?;
         let kind = self.kind(&tables[0])?;
         let labels = kind.labels(&tables)?;
         let mut items = Vec::new();
         for table in &tables {
-            items.extend(self.items(table, &kind, &labels)?);
+            items.extend(self.items(table, &kind, &labels, aim)?);
         }
         Ok(Labelled {
             labels,
@@ -317,16 +354,22 @@ impl Table {
         }
     }
 
-    /// The items of one table, then the pictures beside them that have no row.
+    /// The items of one table, then the pictures beside them that have no row, except in an audit.
     fn items(
         &self,
         table: &Listed,
         kind: &Kind,
         labels: &Labels,
+        aim: Aim<'_>,
     ) -> Result<Vec<Item<PictureAt>>, TableError> {
         let paths = table.paths()?;
         let portions = table.portions(self.split.as_deref())?;
         let sets = kind.sets(table, labels)?;
+        let row = |((path, set), portion)| Item::new(PictureAt::File(path), set, portion);
+        if matches!(aim, Aim::Audit(_)) {
+            table.check_filled_in(labels, &portions)?;
+            return Ok(paths.into_iter().zip(sets).zip(portions).map(row).collect());
+        }
         let mut folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
         folders.insert(&table.folder);
         let known: BTreeSet<&PathBuf> = paths.iter().collect();
@@ -338,9 +381,7 @@ impl Table {
         let portion = table.portion.unwrap_or(Portion::Train);
         let item = |path| Item::new(PictureAt::File(path), LabelSet::EMPTY, portion);
         let without_row: Vec<_> = without_row.into_iter().map(item).collect();
-        let rows = paths.into_iter().zip(sets).zip(portions);
-        let rows =
-            rows.map(|((path, set), portion)| Item::new(PictureAt::File(path), set, portion));
+        let rows = paths.into_iter().zip(sets).zip(portions).map(row);
         Ok(rows.chain(without_row).collect())
     }
 }
@@ -439,6 +480,24 @@ impl Listed {
             column: self.rows.columns[column].clone(),
             found: cell.to_owned(),
         })
+    }
+
+    /// No cell of these labels is empty, except in rows for testing.
+    fn check_filled_in(&self, labels: &Labels, portions: &[Portion]) -> Result<(), TableError> {
+        for name in labels.names() {
+            let column = self.column(name)?;
+            let is_empty = |row: &usize| {
+                portions[*row] != Portion::Test && self.rows.cell(*row, column).is_empty()
+            };
+            if let Some(row) = (0..self.rows.len()).find(is_empty) {
+                return Err(TableError::Blank {
+                    path: self.path.clone(),
+                    line: self.rows.lines[row],
+                    column: name.to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// What each row is for.
