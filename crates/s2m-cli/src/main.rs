@@ -12,7 +12,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::Answer;
-use commands::{classes, demo, eval, explain, fit, info, mine, reproduce, sample, train};
+use commands::{
+    calibrate, classes, demo, eval, explain, fit, info, mine, reproduce, sample, train,
+};
 use streams::Streams;
 
 /// Multi-label samples from a generator and single positive labels
@@ -41,6 +43,7 @@ enum Command {
     Explain(explain::ExplainArgs),
     Info(info::InfoArgs),
     Fit(fit::FitArgs),
+    Calibrate(calibrate::CalibrateArgs),
     Eval(eval::EvalArgs),
     Demo(demo::DemoArgs),
     Train(train::TrainArgs),
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(args, &mut streams),
         Command::Info(args) => info::run(args, &mut streams),
         Command::Fit(args) => fit::run(args, &mut streams),
+        Command::Calibrate(args) => calibrate::run(args, &mut streams),
         Command::Eval(args) => eval::run(args, &mut streams),
         Command::Demo(args) => demo::run(args, &mut streams),
         Command::Train(args) => train::run(args, &mut streams),

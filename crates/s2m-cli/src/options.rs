@@ -130,7 +130,7 @@ pub(crate) struct WeighOptions {
     #[arg(long, value_enum, default_value_t = DensityName::Corrected)]
     density: DensityName,
 
-    /// Whose calibration: the bundle's, or the paper's settings for this data
+    /// Whose calibration: the bundle's, the paper's settings for this data, or none
     #[arg(long, value_enum, default_value_t = CalibrationName::Bundle)]
     calibration: CalibrationName,
 
@@ -165,6 +165,7 @@ enum DensityName {
 enum CalibrationName {
     Bundle,
     Paper,
+    None,
 }
 
 impl WeighOptions {
@@ -179,6 +180,7 @@ impl WeighOptions {
         match self.calibration {
             CalibrationName::Bundle => CalibrationChoice::Bundle,
             CalibrationName::Paper => CalibrationChoice::Paper,
+            CalibrationName::None => CalibrationChoice::None,
         }
     }
 

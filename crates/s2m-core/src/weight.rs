@@ -10,6 +10,8 @@
 
 use thiserror::Error;
 
+use crate::calibration::correction::Correction;
+use crate::calibration::isotonic::Curve;
 use crate::density::{Labelling, Levels};
 use crate::labels::LabelSet;
 use crate::query::Query;
@@ -118,14 +120,18 @@ pub struct Calibration {
     pub class: Temperature,
     /// Temperature of `D_f`.
     pub fake_class: Temperature,
-    /// Temperature of `D_v`.
+    /// Temperature of `D_v`, after its correction.
     pub real: f64,
+    /// From `D_v`'s logit to log odds.
+    pub correction: Correction,
     /// Odds of `D_v` are kept in `[1/clip, clip]`; infinite for no clip.
     pub odds_clip: f64,
     /// The exclusion margin `g`, in `(0, 1]`.
     pub margin: f64,
     /// Items with `P(Q|x)` under this floor get no weight.
     pub floor: f64,
+    /// From `P(Q|x)` to the share of right items that an audit measured; changes predictions alone.
+    pub audit: Option<Curve>,
 }
 
 impl Default for Calibration {
@@ -134,9 +140,11 @@ impl Default for Calibration {
             class: Temperature::Same(1.0),
             fake_class: Temperature::Same(1.0),
             real: 1.0,
+            correction: Correction::None,
             odds_clip: f64::INFINITY,
             margin: 1.0,
             floor: 0.0,
+            audit: None,
         }
     }
 }
@@ -149,9 +157,11 @@ pub struct Weighting {
     class_temperature: f64,
     fake_temperature: f64,
     real_temperature: f64,
+    correction: Correction,
     log_odds_clip: f64,
     log_margin: f64,
     log_floor: f64,
+    audit: Option<Curve>,
     /// `h_c / p_G(c)` per class; empty for an unconditional generator.
     mixture: Vec<f64>,
 }
@@ -169,6 +179,8 @@ pub struct Explanation {
     pub log_density: f64,
     /// `P(Q|x)`, before the margin.
     pub posterior: f64,
+    /// The same, corrected by an audit where there is one.
+    pub predicted: f64,
     /// Whether the posterior lies under the floor.
     pub under_floor: bool,
     /// Log odds of `D_v` after temperature and clip.
@@ -240,9 +252,11 @@ impl Weighting {
             class_temperature: class,
             fake_temperature: fake_class,
             real_temperature: calibration.real,
+            correction: calibration.correction.clone(),
             log_odds_clip: calibration.odds_clip.ln(),
             log_margin: calibration.margin.ln(),
             log_floor: calibration.floor.ln(),
+            audit: calibration.audit.clone(),
             mixture: Vec::new(),
         })
     }
@@ -301,6 +315,15 @@ impl Weighting {
         Ok(self.levels(&evidence, log_class_norm))
     }
 
+    /// The probability that an item with these levels is right: its posterior, corrected by an audit
+    /// where there is one.
+    pub fn predicted(&self, levels: &Levels<'_>) -> f64 {
+        let posterior = levels.log_posterior(&self.query).exp();
+        self.audit
+            .as_ref()
+            .map_or(posterior, |curve| curve.at(posterior))
+    }
+
     /// Every step from the evidence to the log weight.
     pub fn explain(&self, evidence: Evidence<'_>) -> Result<Explanation, LogitError> {
         let levels = self.item_levels(evidence)?;
@@ -317,6 +340,7 @@ impl Weighting {
                 .collect(),
             log_density: levels.log_density(&self.query, self.log_margin),
             posterior: levels.log_posterior(&self.query).exp(),
+            predicted: self.predicted(&levels),
             under_floor: self.is_under_floor(&levels),
             log_odds: self.log_odds(&evidence),
             log_conditional: self.log_conditional(&evidence),
@@ -354,7 +378,8 @@ impl Weighting {
     }
 
     fn log_odds(&self, evidence: &Evidence<'_>) -> f64 {
-        let tempered = f64::from(evidence.real_logit) / self.real_temperature;
+        let log_odds = self.correction.log_odds(f64::from(evidence.real_logit));
+        let tempered = log_odds / self.real_temperature;
         tempered.clamp(-self.log_odds_clip, self.log_odds_clip)
     }
 
@@ -461,6 +486,48 @@ mod tests {
         assert_eq!(
             floor(0.51).log_weight(evidence(&logits)).unwrap(),
             f64::NEG_INFINITY
+        );
+    }
+
+    #[test]
+    fn a_correction_comes_before_the_temperature_and_the_clip() {
+        let with = |real, odds_clip| {
+            let calibration = Calibration {
+                real,
+                odds_clip,
+                correction: Correction::Platt {
+                    slope: 3.0,
+                    shift: -1.0,
+                },
+                ..Calibration::default()
+            };
+            let w = weighting("A - B", &calibration);
+            w.explain(evidence(&[0.0, 0.0])).unwrap().log_odds
+        };
+        // 3 · 2 − 1 = 5, halved, then clipped.
+        assert_eq!(with(1.0, f64::INFINITY), 5.0);
+        assert_eq!(with(2.0, f64::INFINITY), 2.5);
+        assert_eq!(with(2.0, 4.0), 4.0_f64.ln());
+    }
+
+    #[test]
+    fn an_audit_changes_predictions_alone() {
+        let curve = Curve::new(vec![[0.0, 0.0], [1.0, 0.8]]);
+        let calibration = Calibration {
+            audit: curve,
+            ..Calibration::default()
+        };
+        let logits = [3.0_f32.ln(), 0.0];
+        let found = weighting("A - B", &calibration)
+            .explain(evidence(&logits))
+            .unwrap();
+        // P(A − B | x) = 1/2.
+        assert!((found.posterior - 0.5).abs() < 1e-7);
+        assert!((found.predicted - 0.4).abs() < 1e-7);
+        let plain = weighting("A - B", &Calibration::default());
+        assert_eq!(
+            found.log_weight,
+            plain.log_weight(evidence(&logits)).unwrap()
         );
     }
 

@@ -668,6 +668,17 @@ fn check_calibration(
     {
         return fault(format!("temperature {bad} is not a positive number"));
     }
+    let correction = entry.correction.as_ref();
+    if correction.is_some_and(|entry| entry.correction().is_none()) {
+        return fault("correction is no rising function of the logit".to_owned());
+    }
+    if entry
+        .audit
+        .as_ref()
+        .is_some_and(|audit| audit.curve().is_none())
+    {
+        return fault("audit is no rising function from posteriors to shares".to_owned());
+    }
     match entry.odds_clip {
         Some(clip) if clip.is_nan() || clip < 1.0 => {
             fault(format!("odds_clip is {clip}; it must be at least 1"))

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use s2m_core::calibration::correction::Correction;
+use s2m_core::calibration::isotonic::Curve;
 use s2m_core::density::{Labelling, LabellingError};
 use s2m_core::weight::Temperature;
 use serde::{Deserialize, Serialize};
@@ -245,6 +247,9 @@ pub struct OutputsEntry {
 pub struct CalibrationEntry {
     /// Temperatures of the three outputs.
     pub temperature: TemperatureEntry,
+    /// From the real output to log odds, before temperature and clip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correction: Option<CorrectionEntry>,
     /// Odds of the real output are kept in `[1/odds_clip, odds_clip]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub odds_clip: Option<f64>,
@@ -252,15 +257,108 @@ pub struct CalibrationEntry {
     pub margin: BTreeMap<String, f64>,
     /// Least posterior of the query.
     pub floor: FloorValue,
+    /// What a small set of fully labelled items taught about predictions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditEntry>,
+}
+
+/// A correction of the real output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum CorrectionEntry {
+    /// `slope · logit + shift`.
+    Platt {
+        /// Above zero.
+        slope: f64,
+        /// Log odds at a logit of zero.
+        shift: f64,
+    },
+    /// A rising curve, straight between its corners.
+    Isotonic {
+        /// Logits of the corners, rising.
+        logits: Vec<f64>,
+        /// Log odds there, not falling.
+        log_odds: Vec<f64>,
+    },
+}
+
+impl CorrectionEntry {
+    /// How a bundle writes a correction; none for the logit itself.
+    pub fn of(correction: &Correction) -> Option<Self> {
+        match correction {
+            Correction::None => None,
+            &Correction::Platt { slope, shift } => Some(Self::Platt { slope, shift }),
+            Correction::Isotonic(curve) => {
+                let [logits, log_odds] = columns(curve);
+                Some(Self::Isotonic { logits, log_odds })
+            }
+        }
+    }
+
+    /// The checked form that weights use; none where it is no rising function.
+    pub fn correction(&self) -> Option<Correction> {
+        match self {
+            &Self::Platt { slope, shift } => {
+                let usable = slope > 0.0 && slope.is_finite() && shift.is_finite();
+                usable.then_some(Correction::Platt { slope, shift })
+            }
+            Self::Isotonic { logits, log_odds } => {
+                rising(logits, log_odds).map(Correction::Isotonic)
+            }
+        }
+    }
+}
+
+/// From posteriors of a query to the share of right items that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditEntry {
+    /// Items behind it.
+    pub items: usize,
+    /// Posteriors of the corners, rising.
+    pub posterior: Vec<f64>,
+    /// Shares of right items there, not falling.
+    pub measured: Vec<f64>,
+}
+
+impl AuditEntry {
+    /// How a bundle writes what an audit of so many items gave.
+    pub fn of(items: usize, curve: &Curve) -> Self {
+        let [posterior, measured] = columns(curve);
+        Self {
+            items,
+            posterior,
+            measured,
+        }
+    }
+
+    /// The checked form; none where it is no rising function to shares.
+    pub fn curve(&self) -> Option<Curve> {
+        let shares = self.measured.iter().all(|s| (0.0..=1.0).contains(s));
+        rising(&self.posterior, &self.measured).filter(|_| shares)
+    }
+}
+
+fn columns(curve: &Curve) -> [Vec<f64>; 2] {
+    [0, 1].map(|side| curve.corners().iter().map(|corner| corner[side]).collect())
+}
+
+fn rising(at: &[f64], values: &[f64]) -> Option<Curve> {
+    let corners = at.iter().zip(values).map(|(a, v)| [*a, *v]).collect();
+    (at.len() == values.len())
+        .then(|| Curve::new(corners))
+        .flatten()
 }
 
 impl Default for CalibrationEntry {
     fn default() -> Self {
         Self {
             temperature: TemperatureEntry::default(),
+            correction: None,
             odds_clip: None,
             margin: BTreeMap::from([("default".to_owned(), 1.0)]),
             floor: FloorValue::Same(0.0),
+            audit: None,
         }
     }
 }

@@ -13,6 +13,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use s2m::calibrate::CalibrationSettings;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::manifest::CalibrationEntry;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ use tch::{Kind, Tensor, no_grad};
 
 use crate::augment::Augment;
 use crate::bundle::{self, Parts};
-use crate::calibrate::{self, CalibrationSettings};
+use crate::calibrate;
 use crate::device::{Machine, Precision};
 use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;

@@ -20,11 +20,11 @@ use crate::classifier::{ClassifierSettings, as_written};
 use crate::device::Machine;
 use crate::feed::{Feed, Pool};
 use crate::gan::{self, GanSettings};
-use crate::held_out::class_at;
 use crate::noise::{Draws, Needs};
 use crate::objectives::{Code, ObjectiveSettings, Output};
 use crate::progress::Progress;
 use crate::replica::{self, Replica, is_picture, titles};
+use s2m::calibrate::class_at;
 
 /// Proposals that classifiers are trained on are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_002;

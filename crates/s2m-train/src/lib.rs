@@ -15,7 +15,6 @@ pub mod folder;
 pub mod gan;
 pub mod generators;
 pub mod graph;
-pub mod held_out;
 pub mod losses;
 pub mod networks;
 pub mod noise;

@@ -232,12 +232,11 @@ pub fn levels<'a>(pool: &Pool<'_>, target: &'a Target, number: u64) -> Result<Le
     target.weighting.item_levels(evidence).map_err(fault)
 }
 
-/// Mean posterior of the query over some proposals: the purity that is predicted for them.
-pub fn mean_posterior(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Result<f64, Error> {
-    let query = target.weighting.query();
+/// The purity that is predicted for some proposals.
+pub fn predicted_purity(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Result<f64, Error> {
     let mut sum = 0.0;
     for &number in numbers {
-        sum += levels(pool, target, number)?.log_posterior(query).exp();
+        sum += target.weighting.predicted(&levels(pool, target, number)?);
     }
     Ok(sum / numbers.len() as f64)
 }

@@ -71,6 +71,9 @@ pub enum Error {
     /// Data cannot be had.
     #[error(transparent)]
     Data(#[from] RecipeError),
+    /// Data of no known form.
+    #[error("`{}` is no data that is told by itself: a folder with a folder of pictures per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
+    UnknownData(PathBuf),
     /// Nothing can be trained.
     #[error(transparent)]
     Trainer(#[from] TrainerError),

@@ -4,15 +4,9 @@
 //! `s2m-train classifier` trains by, and takes the bundle from there. A run that was stopped goes on.
 
 use std::fs;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use s2m_data::celeba::Celeba;
-use s2m_data::cole::Cole;
-use s2m_data::folders::Folders;
-use s2m_data::picture_file::Channels;
-use s2m_data::recipe::{DataRecipe, LabellingRecipe, Loaded, Source};
-use s2m_data::table::Table;
+use s2m_data::recipe::{DataRecipe, LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
 use s2m_model::manifest::GeneratorEntry;
 use s2m_model::probe::{ProbeError, Probed, Said, probe};
@@ -22,6 +16,7 @@ use thiserror::Error;
 
 use crate::error::Error;
 use crate::output::write_whole;
+use crate::own_data;
 use crate::progress::Progress;
 use crate::trainer::{Ended, Job, Kind, Train};
 
@@ -31,9 +26,6 @@ pub enum FitError {
     /// The generator is not usable.
     #[error(transparent)]
     Generator(#[from] ProbeError),
-    /// Data of no known form.
-    #[error("`{}` is no data that is told by itself: a folder with a folder of pictures per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
-    UnknownData(PathBuf),
     /// Generator and data do not go together.
     #[error("the generator makes {made}, the data holds {held}")]
     Mismatch {
@@ -115,8 +107,8 @@ pub fn fit(
     let name = bundle_name(request)?;
     let runtime = Runtime::load(request.onnxruntime)?;
     let generator = Described::of(request, &runtime)?;
-    let mut recipe = recipe_of(request, &name)?;
-    let mut notes = set_size(&mut recipe.source, &generator.first.entry);
+    let mut recipe = own_data::recipe(request.data, &name, &request.labelling)?;
+    let mut notes = own_data::set_size(&mut recipe.source, &generator.first.entry);
     progress.begin("reading the data", None);
     let data = recipe.load()?;
     progress.end();
@@ -202,80 +194,6 @@ impl Described {
         let bytes = self.bytes.clone();
         Ok(probe(&self.file, bytes, labels, &request.said, runtime).map_err(FitError::from)?)
     }
-}
-
-/// The recipe of the data: read, or told by what the folder holds.
-fn recipe_of(request: &Request<'_>, name: &str) -> Result<DataRecipe, Error> {
-    let path = request.data;
-    if path.extension().is_some_and(|end| end == "toml") {
-        let fail = |reason: String| Error::Read {
-            path: path.to_owned(),
-            reason,
-        };
-        let text = fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
-        return toml::from_str(&text).map_err(|e| fail(e.message().to_owned()));
-    }
-    let source = told(path).ok_or_else(|| FitError::UnknownData(path.to_owned()))?;
-    let recipe =
-        format!("name = {name:?}\nlabelling = {{ model = \"one-of\" }}\nsource = {source}");
-    let mut recipe: DataRecipe =
-        toml::from_str(&recipe).map_err(|e| Error::Setting(e.message().to_owned()))?;
-    recipe.labelling = request.labelling.clone();
-    for inside in recipe.source.paths_mut() {
-        path.clone_into(inside);
-    }
-    Ok(recipe)
-}
-
-/// The source that a folder is, as a run file writes it, with its folder left open.
-fn told(path: &Path) -> Option<&'static str> {
-    let has = |name: &str| path.join(name).is_file() || path.join("train").join(name).is_file();
-    if ["metadata.csv", "metadata.jsonl"].into_iter().any(has) {
-        return Some("{ format = \"table\", folder = \"\" }");
-    }
-    let mut inside = fs::read_dir(path).ok()?.flatten();
-    let folders = inside.any(|entry| entry.path().is_dir());
-    folders.then_some("{ format = \"folders\", folder = \"\" }")
-}
-
-/// Brings pictures to the size and channels that the generator makes, unless the recipe says so.
-fn set_size(source: &mut Source, generator: &GeneratorEntry) -> Vec<String> {
-    let Some([height, width, channels]) = generator.output.picture_size() else {
-        return Vec::new();
-    };
-    let (Source::Folders(Folders {
-        size: own_size,
-        channels: own_channels,
-        ..
-    })
-    | Source::Table(Table {
-        size: own_size,
-        channels: own_channels,
-        ..
-    })
-    | Source::Celeba(Celeba {
-        size: own_size,
-        channels: own_channels,
-        ..
-    })
-    | Source::Cole(Cole {
-        size: own_size,
-        channels: own_channels,
-        ..
-    })) = source
-    else {
-        return Vec::new();
-    };
-    let side = |side: usize| u32::try_from(side).ok().and_then(NonZeroU32::new);
-    if own_size.is_none() {
-        *own_size = side(height).zip(side(width)).map(|(h, w)| [h, w]);
-    }
-    if own_channels.is_none() {
-        *own_channels = Channels::of(channels);
-    }
-    vec![format!(
-        "data: pictures are brought to {height} by {width} pixels with {channels} channels, as the generator makes them"
-    )]
 }
 
 /// Generator and data must have the same shape.

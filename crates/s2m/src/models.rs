@@ -1,6 +1,7 @@
 //! Which bundle a name means: a folder on disk, or one that ships with the program.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use s2m_model::bundle::Bundle;
 
@@ -46,25 +47,53 @@ pub fn embedded_names() -> impl Iterator<Item = &'static str> {
     EMBEDDED.iter().map(|(name, _)| *name)
 }
 
-/// Opens the bundle in a folder (its ending may be left out), or the embedded one of that name.
-pub fn open(model: &Path) -> Result<Bundle, Error> {
-    let name = model.to_string_lossy();
-    let completed = Path::new(&*name).with_file_name(format!(
-        "{}.s2m",
-        model.file_name().unwrap_or_default().to_string_lossy()
-    ));
-    if let Some(folder) = [model, &completed]
+/// The folder that a model is in (its ending may be left out); none for an embedded one.
+pub fn folder(model: &Path) -> Option<PathBuf> {
+    let name = model.file_name().unwrap_or_default().to_string_lossy();
+    let completed = model.with_file_name(format!("{name}.s2m"));
+    [model.to_owned(), completed]
         .into_iter()
         .find(|folder| folder.is_dir())
-    {
-        return Ok(Bundle::open(folder)?);
+}
+
+/// Opens the bundle in a folder (its ending may be left out), or the embedded one of that name.
+pub fn open(model: &Path) -> Result<Bundle, Error> {
+    match folder(model) {
+        Some(folder) => Ok(Bundle::open(&folder)?),
+        None => Ok(Bundle::from_files(embedded(model)?)?),
     }
+}
+
+/// The files of a bundle, as they are: name and bytes of each.
+pub fn files(model: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let Some(folder) = folder(model) else {
+        let files = embedded(model)?.iter();
+        let copy = |(name, bytes): &(&str, &[u8])| ((*name).to_owned(), bytes.to_vec());
+        return Ok(files.map(copy).collect());
+    };
+    let mut files = Vec::new();
+    let fail = |path: &Path, reason: String| Error::Read {
+        path: path.to_owned(),
+        reason,
+    };
+    let entries = fs::read_dir(&folder).map_err(|e| fail(&folder, e.to_string()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if let (true, Some(name)) = (path.is_file(), path.file_name().and_then(|n| n.to_str())) {
+            let bytes = fs::read(&path).map_err(|e| fail(&path, e.to_string()))?;
+            files.push((name.to_owned(), bytes));
+        }
+    }
+    Ok(files)
+}
+
+fn embedded(model: &Path) -> Result<&'static [(&'static str, &'static [u8]); 3], Error> {
+    let name = model.to_string_lossy();
     let plain = name.strip_suffix(".s2m").unwrap_or(&name);
-    match EMBEDDED.iter().find(|(embedded, _)| *embedded == plain) {
-        Some((_, files)) => Ok(Bundle::from_files(files)?),
-        None => Err(Error::NoSuchModel {
+    let found = EMBEDDED.iter().find(|(embedded, _)| *embedded == plain);
+    found
+        .map(|(_, files)| files)
+        .ok_or_else(|| Error::NoSuchModel {
             model: model.to_owned(),
             embedded: embedded_names().collect::<Vec<_>>().join(", "),
-        }),
-    }
+        })
 }

@@ -46,6 +46,7 @@ pub(crate) fn with_purity(
         items.push(Item {
             log_weight,
             log_posterior,
+            predicted: target.weighting.predicted(&levels),
         });
     }
     // A purity that no item reaches becomes a floor that no item passes: the sampler then says that
@@ -67,6 +68,7 @@ mod tests {
         let item = |(posterior, weight): (f64, f64)| Item {
             log_weight: weight.ln(),
             log_posterior: posterior.ln(),
+            predicted: posterior,
         };
         let items = [(0.9, 1.0), (0.5, 1.0), (0.7, 2.0), (0.1, 4.0)].map(item);
         let floor = |purity| log_floor_for(&items, purity);

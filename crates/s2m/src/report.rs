@@ -63,7 +63,7 @@ pub struct Report {
     pub tail_index: Option<f64>,
     /// Share of proposals inside the query's support.
     pub support_share: f64,
-    /// Mean posterior of the query over the samples.
+    /// Mean posterior of the query over the samples, corrected by an audit where the bundle has one.
     pub predicted_purity: f64,
     /// Samples that repeat another.
     pub duplicates: usize,
@@ -92,8 +92,12 @@ pub struct AppliedCalibration {
     pub class_temperature: f64,
     /// Temperature of the fake-class output.
     pub fake_class_temperature: f64,
-    /// Temperature of the real output.
+    /// Temperature of the real output, after its correction.
     pub real_temperature: f64,
+    /// Correction of the real output: `temperature` alone, `platt` or `isotonic`.
+    pub real_correction: &'static str,
+    /// Whether an audit corrects the predicted purity.
+    pub audited: bool,
     /// Clip of the odds; null for none.
     pub odds_clip: Option<f64>,
     /// Exclusion margin.

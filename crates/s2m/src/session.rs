@@ -281,6 +281,8 @@ impl<'a> Session<'a> {
                 class_temperature: calibration.class.at(query)?,
                 fake_class_temperature: calibration.fake_class.at(query)?,
                 real_temperature: calibration.real,
+                real_correction: calibration.correction.name(),
+                audited: calibration.audit.is_some(),
                 odds_clip: Some(calibration.odds_clip).filter(|clip| clip.is_finite()),
                 margin: calibration.margin,
                 floor: target.weighting.floor(),

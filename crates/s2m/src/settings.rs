@@ -65,6 +65,8 @@ pub enum CalibrationChoice {
     Bundle,
     /// The paper's settings for this data, without a floor; no calibration where the bundle has none.
     Paper,
+    /// Every output as the network gives it; odds are still clipped.
+    None,
 }
 
 /// Which class a conditional generator is asked for, where several would do.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use s2m_core::query::Query;
 use s2m_core::weight::{Calibration, Temperature, Weighting};
 use s2m_model::bundle::Bundle;
-use s2m_model::manifest::{CalibrationEntry, FloorValue};
+use s2m_model::manifest::{AuditEntry, CalibrationEntry, CorrectionEntry, FloorValue};
 
 use crate::error::Error;
 use crate::settings::{CalibrationChoice, DensityChoice, SampleSettings};
@@ -24,6 +24,10 @@ pub fn calibration(
             odds_clip: manifest.calibration.odds_clip,
             ..manifest.paper.clone().unwrap_or_default()
         },
+        CalibrationChoice::None => CalibrationEntry {
+            odds_clip: manifest.calibration.odds_clip,
+            ..CalibrationEntry::default()
+        },
     };
     let changes = settings.overrides;
     let class = changes.class_temperature.map(Temperature::Same);
@@ -33,6 +37,11 @@ pub fn calibration(
             .unwrap_or_else(|| base.temperature.class.clone().into()),
         fake_class: class.unwrap_or_else(|| base.temperature.fake_class.clone().into()),
         real: changes.real_temperature.unwrap_or(base.temperature.real),
+        correction: base
+            .correction
+            .as_ref()
+            .and_then(CorrectionEntry::correction)
+            .unwrap_or_default(),
         odds_clip: base.odds_clip.unwrap_or(f64::INFINITY),
         margin: match changes.margin {
             Some(margin) => margin,
@@ -42,6 +51,11 @@ pub fn calibration(
             Some(floor) => floor,
             None => by_query("floor", &base.floor.entries(), query, bundle)?.unwrap_or(0.0),
         },
+        audit: manifest
+            .calibration
+            .audit
+            .as_ref()
+            .and_then(AuditEntry::curve),
     })
 }
 

@@ -60,10 +60,10 @@ impl SampleWriter<'_, '_> {
         let names = self.session.bundle.labels();
         let conditional = self.session.bundle.classes().is_some();
         let mut rows = vec![header(names.names(), conditional)];
-        let mut posterior_sum = 0.0;
+        let mut predicted = 0.0;
         for (at, (&number, &position)) in numbers.iter().zip(kept).enumerate() {
             let levels = levels(self.pool, self.target, number)?;
-            posterior_sum += levels.log_posterior(query).exp();
+            predicted += self.target.weighting.predicted(&levels);
             let mut row = vec![self.item_name(at, numbers.len())];
             let forced =
                 |label: usize| query.forced(label).map(|value| u8::from(value).to_string());
@@ -82,7 +82,7 @@ impl SampleWriter<'_, '_> {
         }
         self.staging
             .write(&self.file("metadata.csv"), csv(rows).as_bytes())?;
-        Ok(posterior_sum / kept.len() as f64)
+        Ok(predicted / kept.len() as f64)
     }
 
     /// The name under which a sample is found, relative to the query's folder.

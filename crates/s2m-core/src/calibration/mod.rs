@@ -3,7 +3,10 @@
 //! Each file is one way: logits in, one or a few numbers out. Temperatures and the margin want
 //! disjoint halves of the held-out items, or the margin's guarantee is lost.
 
+pub mod correction;
+pub mod isotonic;
 pub mod margin;
 pub mod odds;
+pub mod priors;
 pub mod purity;
 pub mod temperature;

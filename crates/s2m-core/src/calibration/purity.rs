@@ -7,7 +7,7 @@
 //! purity(τ) = Σ_{P_i ≥ τ} w_i P_i / Σ_{P_i ≥ τ} w_i
 //! ```
 //!
-//! It never falls as τ grows: what is dropped lies below everything that stays. The price is the
+//! or the same with the P that an audit measured in the place of the second one. It never falls as τ grows: what is dropped lies below everything that stays. The price is the
 //! effective share of items that is left, `(Σw)² / (N Σw²)` over those that stay.
 
 /// One item as the floor sees it.
@@ -17,6 +17,8 @@ pub struct Item {
     pub log_weight: f64,
     /// `log P(Q|x)`.
     pub log_posterior: f64,
+    /// The probability that it is right; `P(Q|x)`, or what an audit made of it.
+    pub predicted: f64,
 }
 
 /// What a floor leaves.
@@ -24,7 +26,7 @@ pub struct Item {
 pub struct Kept {
     /// Items that stay and have weight.
     pub items: usize,
-    /// Mean posterior of what stays, in proportion to the weights.
+    /// Mean prediction of what stays, in proportion to the weights.
     pub predicted_purity: f64,
     /// Effective sample size of what stays, as a share of all items.
     pub effective_share: f64,
@@ -40,7 +42,7 @@ pub fn kept(items: &[Item], log_floor: f64) -> Option<Kept> {
         let w = (item.log_weight - largest).exp();
         count += 1;
         weight += w;
-        mass += w * item.log_posterior.exp();
+        mass += w * item.predicted;
         squares += w * w;
     }
     (count > 0).then(|| Kept {
@@ -68,7 +70,7 @@ pub fn log_floor_for(items: &[Item], purity: f64) -> Option<f64> {
         for item in equal {
             let w = (item.log_weight - largest).exp();
             weight += w;
-            mass += w * log_posterior.exp();
+            mass += w * item.predicted;
         }
         if weight > 0.0 && mass >= purity * weight {
             lowest = Some(log_posterior);
@@ -98,6 +100,7 @@ mod tests {
         let item = |&(posterior, weight): &(f64, f64)| Item {
             log_weight: weight.ln(),
             log_posterior: posterior.ln(),
+            predicted: posterior,
         };
         pairs.iter().map(item).collect()
     }
@@ -115,6 +118,18 @@ mod tests {
         assert_eq!(found.items, 4);
         assert_eq!(kept(&all, 0.95_f64.ln()), None);
         assert_eq!(kept(&[], f64::NEG_INFINITY), None);
+    }
+
+    #[test]
+    fn an_audit_changes_what_is_predicted_and_not_what_is_kept() {
+        let mut all = items(&[(0.9, 1.0), (0.5, 1.0), (0.7, 2.0)]);
+        for item in &mut all {
+            item.predicted /= 2.0;
+        }
+        let found = kept(&all, 0.6_f64.ln()).unwrap();
+        assert_eq!(found.items, 2);
+        assert!((found.predicted_purity - 2.3 / 6.0).abs() < 1e-12);
+        assert_eq!(log_floor_for(&all, 0.375), Some(0.7_f64.ln()));
     }
 
     #[test]
@@ -150,6 +165,7 @@ mod tests {
         faint.push(Item {
             log_weight: -1e4,
             log_posterior: 0.3_f64.ln(),
+            predicted: 0.3,
         });
         assert_eq!(log_floor_for(&faint, 0.5), None);
     }

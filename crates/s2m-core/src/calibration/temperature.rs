@@ -173,7 +173,7 @@ fn add_class(sum: &mut Likelihood, row: &[f32], class: usize, inverse: f64, item
 }
 
 /// `log(1 + e^x)` without overflow.
-fn softplus(x: f64) -> f64 {
+pub(super) fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 

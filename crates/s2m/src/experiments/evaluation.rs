@@ -16,7 +16,7 @@ use s2m_model::runtime::Runtime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::draw::{class, draw, mean_posterior};
+use crate::draw::{class, draw, predicted_purity};
 use crate::error::Error;
 use crate::mine;
 use crate::output::write_whole;
@@ -226,7 +226,7 @@ impl Evaluator<'_> {
         let calls = target.searched + drawn.log_weights.len();
         Ok(Finding::Measured(Sampled {
             calls_per_sample: calls as f64 / numbers.len() as f64,
-            predicted_purity: Some(mean_posterior(&pool, &target, &numbers)?),
+            predicted_purity: Some(predicted_purity(&pool, &target, &numbers)?),
             tv_bound: kept.error.tv_bound,
             warnings: kept
                 .error

@@ -243,7 +243,7 @@ fn row(line: &Line<Figures>, method: Method, paper: &PaperRow) -> Vec<String> {
     let paper = match method {
         Method::Alone => Some(paper.generator),
         Method::Sampled(CalibrationChoice::Paper, _) => Some(paper.sampled),
-        Method::Sampled(CalibrationChoice::Bundle, _) => None,
+        Method::Sampled(CalibrationChoice::Bundle | CalibrationChoice::None, _) => None,
     };
     let paper = |figure: usize| paper.map(|figures| figures[figure]);
     vec![

@@ -3,22 +3,18 @@
 //! It holds everything that it shows, loads nothing and runs no script. What comes from outside, such
 //! as paths, queries and reasons, is escaped. Equal evaluations give equal bytes.
 
-mod axis;
-mod html;
 mod nearness;
 mod pictures;
-mod plots;
 mod table;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use self::html::{count, counted, escape};
 use super::items::{ItemSet, Items};
 use super::{Evaluation, Side};
 use crate::error::Error;
-
-const STYLE: &str = include_str!("style.css");
+use crate::page::html::{count, counted, escape};
+use crate::page::{document, section};
 
 /// What is compared.
 #[derive(Clone, Copy)]
@@ -31,7 +27,6 @@ pub(super) struct Sides<'a> {
 
 /// The page, ready to be written.
 pub(super) fn page(evaluation: &Evaluation, sides: Sides<'_>) -> Result<String, Error> {
-    let title = escape(&format!("Evaluation of {}", sides.paths[1].display()));
     let sections = [
         section("Metrics", &table::metrics(evaluation)),
         samples(sides)?,
@@ -41,15 +36,9 @@ pub(super) fn page(evaluation: &Evaluation, sides: Sides<'_>) -> Result<String, 
             section("All items in the plane", &nearness::embedding(sides)),
         ),
     ];
-    Ok(format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-         <style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n{}{}</main>\n</body>\n</html>\n",
-        colours(),
-        header(evaluation, sides),
-        sections.concat(),
-    ))
+    let title = format!("Evaluation of {}", sides.paths[1].display());
+    let body = header(evaluation, sides) + &sections.concat();
+    Ok(document(&title, &body))
 }
 
 /// What was compared, and with what.
@@ -122,10 +111,6 @@ fn samples(sides: Sides<'_>) -> Result<String, Error> {
     Ok(section(title, &figures))
 }
 
-fn section(title: &str, body: &str) -> String {
-    format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
-}
-
 /// One line in place of what cannot be shown.
 fn left_out(what: &str, why: &str) -> String {
     format!("<p class=\"quiet\">No {what}: {}.</p>\n", escape(why))
@@ -149,25 +134,6 @@ fn evenly(n: usize, most: usize) -> impl Iterator<Item = usize> {
         let place = (at as f64 * GOLDEN).fract();
         start(at) + (place * room) as usize
     })
-}
-
-/// Rules that exchange the colours of plots on a dark page, and dash the line of real items.
-fn colours() -> String {
-    let mut css = "@media (prefers-color-scheme: dark) {\n".to_owned();
-    for [light, dark] in plots::COLOURS.iter().chain([&plots::INK, &plots::GUIDE]) {
-        let _ = writeln!(css, "svg [fill=\"{light}\"] {{ fill: {dark}; }}");
-        let _ = writeln!(css, "svg [stroke=\"{light}\"] {{ stroke: {dark}; }}");
-    }
-    let real = plots::COLOURS[0][0];
-    let _ = writeln!(
-        css,
-        "}}\nsvg.curves polyline[stroke=\"{real}\"] {{ stroke-dasharray: 16 8; }}"
-    );
-    let _ = writeln!(
-        css,
-        ".legend path[stroke=\"{real}\"] {{ stroke-dasharray: 7 4; }}"
-    );
-    css
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use s2m_metrics::tsne::{TsneSettings, trustworthiness, tsne};
 
 use super::super::items::{ItemSet, Rows};
 use super::super::look::Seen;
-use super::html::{Digits, count, counted, escape};
-use super::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
 use super::{Sides, evenly, left_out};
+use crate::page::html::{Digits, count, counted, escape};
+use crate::page::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
 
 /// Most items of each side whose distances are measured.
 const MEASURED: usize = 2000;

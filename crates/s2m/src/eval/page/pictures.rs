@@ -6,9 +6,9 @@ use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::resize::{Filter, resize};
 
 use super::super::items::{ItemSet, Items, Pictures};
-use super::html::{count, counted, escape, png_address};
 use super::{evenly, name_of};
 use crate::error::Error;
+use crate::page::html::{count, counted, escape, png_address};
 use crate::picture::Canvas;
 
 /// Most pictures in a grid, and fewest where there are many grids.

@@ -234,6 +234,7 @@ mod tests {
                 continue;
             };
             let whose = match calibration {
+                CalibrationChoice::None => "no calibration",
                 CalibrationChoice::Paper => "paper's settings",
                 CalibrationChoice::Bundle => "chosen settings",
             };

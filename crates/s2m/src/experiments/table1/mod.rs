@@ -215,6 +215,7 @@ fn settings_row(bundle: &Bundle, choice: CalibrationChoice) -> Result<Vec<String
     let whose = match choice {
         CalibrationChoice::Paper => "paper's",
         CalibrationChoice::Bundle => "chosen",
+        CalibrationChoice::None => "none",
     };
     let clip = if used.odds_clip.is_finite() {
         format!("{:.0}", used.odds_clip)

@@ -12,7 +12,7 @@ use super::axis::Axis;
 use super::html::escape;
 
 /// Colours of real items, then of queries: on a light page, and on a dark one.
-pub(super) const COLOURS: [[&str; 2]; 7] = [
+pub(crate) const COLOURS: [[&str; 2]; 7] = [
     ["#767C87", "#9097A3"],
     ["#0069AA", "#4FA8E8"],
     ["#C84B00", "#F28C4B"],
@@ -22,11 +22,11 @@ pub(super) const COLOURS: [[&str; 2]; 7] = [
     ["#3F3FBF", "#9A97FF"],
 ];
 /// Colour of text and frames, and of the lines behind curves.
-pub(super) const INK: [&str; 2] = ["#4A4F58", "#B4BAC4"];
-pub(super) const GUIDE: [&str; 2] = ["#E3E6EB", "#2F343C"];
+pub(crate) const INK: [&str; 2] = ["#4A4F58", "#B4BAC4"];
+pub(crate) const GUIDE: [&str; 2] = ["#E3E6EB", "#2F343C"];
 
 /// Most groups that have a shape and colour of their own, beside the real items.
-pub(super) const MOST_GROUPS: usize = COLOURS.len() - 1;
+pub(crate) const MOST_GROUPS: usize = COLOURS.len() - 1;
 
 /// Shapes of groups as corners about their middle; real items are discs.
 const SHAPES: [&[[i32; 2]]; MOST_GROUPS] = [
@@ -82,16 +82,16 @@ const REACH: f64 = 0.25;
 const BLANK: f64 = 0.05;
 
 /// Items that are drawn alike.
-pub(super) struct Group {
+pub(crate) struct Group {
     /// Its name, not yet safe for the page.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Places in the plane.
-    pub(super) points: Vec<[f64; 2]>,
+    pub(crate) points: Vec<[f64; 2]>,
 }
 
 /// Whether the numbers at the axes mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Axes {
+pub(crate) enum Axes {
     /// They are written.
     Numbered,
     /// Only a frame is drawn.
@@ -100,11 +100,11 @@ pub(super) enum Axes {
 
 /// What is seen of the plane; a step is as long across as it is up.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct View([Range<f64>; 2]);
+pub(crate) struct View([Range<f64>; 2]);
 
 impl View {
     /// All points but far outliers.
-    pub(super) fn of<'a>(points: impl Iterator<Item = &'a [f64; 2]>) -> Self {
+    pub(crate) fn of<'a>(points: impl Iterator<Item = &'a [f64; 2]>) -> Self {
         let points: Vec<&[f64; 2]> = points.collect();
         let bulk = [0, 1].map(|axis| {
             let mut values: Vec<f64> = points.iter().map(|point| point[axis]).collect();
@@ -141,13 +141,13 @@ impl View {
     }
 
     /// How many points lie outside.
-    pub(super) fn hidden<'a>(&self, points: impl Iterator<Item = &'a [f64; 2]>) -> usize {
+    pub(crate) fn hidden<'a>(&self, points: impl Iterator<Item = &'a [f64; 2]>) -> usize {
         points.filter(|point| !self.shows(point)).count()
     }
 }
 
 /// Points in the plane: real items, then groups that lie over them.
-pub(super) fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str) -> String {
+pub(crate) fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str) -> String {
     let [left, below, margin] = match axes {
         Axes::Numbered => [LEFT, TEXT + MARGIN, MARGIN],
         Axes::Bare => [0, 0, 2],
@@ -199,7 +199,7 @@ pub(super) fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt
 /// Shares of two lists of rising values at or below each value: real items dashed, others in full.
 ///
 /// Both lists hold a value, and the last of one is above zero.
-pub(super) fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
+pub(crate) fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
     let end = reach(real, generated) * (1.0 + BLANK);
     let svg = drawing(CURVE_SIZE.into(), |root| {
         let (x, y) = (Axis::over(0.0..end), Axis::over(0.0..1.0));
@@ -237,6 +237,49 @@ pub(super) fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
         (full, "generated to the nearest real"),
     ];
     legend(names.into_iter()) + &named(&svg, "curves", alt)
+}
+
+/// Predicted against seen shares: the diagonal is where they agree, and a disc grows with its items.
+pub(crate) fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String {
+    let side = CURVE_SIZE[1];
+    let svg = drawing((side + LEFT, side), |root| {
+        let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
+        let axis = || Axis::over(0.0..1.0);
+        let mut chart = ChartBuilder::on(root)
+            .margin(MARGIN)
+            .x_label_area_size(BELOW)
+            .y_label_area_size(LEFT + TEXT)
+            .build_cartesian_2d(axis(), axis())?;
+        chart
+            .configure_mesh()
+            .bold_line_style(colour(GUIDE[0]))
+            .axis_style(colour(INK[0]))
+            .label_style(("sans-serif", TEXT).into_font().color(&colour(INK[0])))
+            .x_label_formatter(&percent)
+            .y_label_formatter(&percent)
+            .x_desc("predicted")
+            .y_desc("seen")
+            .draw()?;
+        let guide = colour(INK[0]).stroke_width(1);
+        chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], guide))?;
+        for (at, (_, points)) in curves.iter().enumerate() {
+            let paint = colour(COLOURS[at % COLOURS.len()][0]);
+            let line = points.iter().map(|&[x, y, _]| (x, y));
+            chart.draw_series(LineSeries::new(line, paint.stroke_width(4)))?;
+            let disc = |&[x, y, share]: &[f64; 3]| {
+                let radius = 4 + (20.0 * share.sqrt()) as i32;
+                Circle::new((x, y), radius, paint.mix(OPACITY).filled())
+            };
+            chart.draw_series(points.iter().map(disc))?;
+        }
+        Ok(())
+    });
+    let marks = curves.iter().enumerate().map(|(at, (name, _))| {
+        let colour = COLOURS[at % COLOURS.len()][0];
+        let disc = format!("<circle r=\"{DISC_RADIUS}\" fill=\"{colour}\"/>");
+        (mark(&disc), *name)
+    });
+    legend(marks) + &named(&svg, "curves", alt)
 }
 
 /// Where nearly all values of both lists end, or all of them where nearly all are zero.

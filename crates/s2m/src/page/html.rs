@@ -1,7 +1,7 @@
 //! Text, numbers and pictures as a page may hold them.
 
 /// Text from outside, safe between tags and in quoted attributes.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -19,7 +19,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A count with its thousands apart.
-pub(super) fn count(n: usize) -> String {
+pub(crate) fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.char_indices() {
@@ -32,13 +32,13 @@ pub(super) fn count(n: usize) -> String {
 }
 
 /// A count of things, one or many.
-pub(super) fn counted(n: usize, one: &str, many: &str) -> String {
+pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 /// How numbers that are read together are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Digits {
+pub(crate) enum Digits {
     /// So many digits behind the point.
     Behind(usize),
     /// A factor and a power of ten.
@@ -47,7 +47,7 @@ pub(super) enum Digits {
 
 impl Digits {
     /// Four digits for the largest number, and as many behind the point for the others.
-    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let largest = values
             .into_iter()
             .fold(0.0_f64, |most, v| most.max(v.abs()));
@@ -62,7 +62,7 @@ impl Digits {
     }
 
     /// A number, ready for the page.
-    pub(super) fn write(self, value: f64) -> String {
+    pub(crate) fn write(self, value: f64) -> String {
         let text = match self {
             Self::Behind(digits) => format!("{value:.digits$}"),
             Self::Power => format!("{value:.2e}"),
@@ -72,7 +72,7 @@ impl Digits {
 }
 
 /// A PNG as an address that holds it.
-pub(super) fn png_address(png: &[u8]) -> String {
+pub(crate) fn png_address(png: &[u8]) -> String {
     format!("data:image/png;base64,{}", base64(png))
 }
 

@@ -1,53 +1,52 @@
 //! Logits of held-out real items and of fresh generated items, from a bundle's own files.
 //!
-//! Both are cut into two halves. A real item is in one half with all the labels that it shows.
+//! Real ones are judged as files hold them. Both are cut into two halves. A real item is in one half with all the labels that it shows.
 
-use anyhow::{Context as _, Result};
 use s2m_core::labels::LabelSet;
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::weight::Evidence;
-use s2m_data::recipe::Loaded;
+use s2m_data::view::Positive;
+use s2m_data::{Items, Values};
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
-use s2m_model::networks::{Requested, RunSettings, Scorer};
-use s2m_model::runtime::Runtime;
+use s2m_model::manifest::{ItemEntry, LayoutName};
+use s2m_model::networks::{Requested, Scorer};
 
-use crate::replica::scaled;
-
-/// Generated items that are measured.
-const GENERATED: u64 = 100_000;
+use super::Engine;
+use crate::error::Error;
+use crate::progress::Progress;
 
 /// Proposals of calibration are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_000;
 
 /// Which half of the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Half {
+pub(super) enum Half {
     First,
     Second,
 }
 
 /// Logits of some items.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rows {
+pub(super) struct Rows {
     /// Numbers in a row of `class` and `fake_class`.
-    pub classes: usize,
-    pub class: Vec<f32>,
-    pub real: Vec<f32>,
+    pub(super) classes: usize,
+    pub(super) class: Vec<f32>,
+    pub(super) real: Vec<f32>,
     /// Conditional generators only.
-    pub fake_class: Vec<f32>,
+    pub(super) fake_class: Vec<f32>,
     /// Shown label of a real item, class of a generated one; empty without classes.
-    pub labels: Vec<u8>,
+    pub(super) labels: Vec<u8>,
     /// Rows of one item stay together: its number decides the half.
     items: Vec<u32>,
 }
 
 impl Rows {
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.real.len()
     }
 
-    pub fn evidence(&self, at: usize) -> Evidence<'_> {
+    pub(super) fn evidence(&self, at: usize) -> Evidence<'_> {
         let row = at * self.classes..(at + 1) * self.classes;
         Evidence {
             class_logits: &self.class[row.clone()],
@@ -79,7 +78,7 @@ impl Rows {
 
     /// Every second item with all its rows.
     #[must_use]
-    pub fn half(&self, half: Half) -> Self {
+    pub(super) fn half(&self, half: Half) -> Self {
         let mut distinct = self.items.clone();
         distinct.sort_unstable();
         distinct.dedup();
@@ -95,7 +94,7 @@ impl Rows {
 
     /// The rows of some classes; all rows where there are no classes.
     #[must_use]
-    pub fn of_classes(&self, classes: LabelSet) -> Self {
+    pub(super) fn of_classes(&self, classes: LabelSet) -> Self {
         self.filter(|at| {
             self.labels
                 .get(at)
@@ -104,8 +103,13 @@ impl Rows {
     }
 }
 
-/// What the classifier says about the validation items.
-pub fn real_rows(bundle: &Bundle, data: &Loaded, runtime: &Runtime) -> Result<Rows> {
+/// What the classifier says about real items and the labels that they show.
+pub(super) fn real_rows(
+    bundle: &Bundle,
+    items: &Items,
+    shown: &[Positive],
+    engine: &Engine<'_>,
+) -> Result<Rows, Error> {
     let entry = &bundle.manifest().classifier;
     let outputs = [entry.outputs.class.as_str(), entry.outputs.real.as_str()];
     let bytes = bundle.classifier().bytes.clone();
@@ -113,56 +117,99 @@ pub fn real_rows(bundle: &Bundle, data: &Loaded, runtime: &Runtime) -> Result<Ro
         entry.file.clone(),
         bytes,
         &outputs,
-        runtime,
-        &RunSettings::default(),
+        engine.runtime,
+        &engine.run,
     )?;
-    let shown: Vec<u32> = data.validation_positives.iter().map(|p| p.item).collect();
-    let answers = judge.judge(&scaled(&data.train.items.select(&shown)))?;
-    let [class, real] = <[Vec<f32>; 2]>::try_from(answers)
-        .ok()
-        .context("a judge gives the outputs that it is asked for")?;
+    let numbers: Vec<u32> = shown.iter().map(|p| p.item).collect();
+    let given = as_input(&items.select(&numbers), &entry.input)?;
+    let mut answers = judge.judge(&given)?;
+    let real = answers.pop().unwrap_or_default();
+    let class = answers.pop().unwrap_or_default();
     Ok(Rows {
         classes: bundle.labels().len(),
         class,
         real,
         fake_class: Vec::new(),
-        labels: data.validation_positives.iter().map(|p| p.label).collect(),
-        items: shown,
+        labels: shown.iter().map(|p| p.label).collect(),
+        items: numbers,
     })
 }
 
+/// Items as a network takes them.
+fn as_input(items: &Items, entry: &ItemEntry) -> Result<Vec<f32>, Error> {
+    let wanted = match entry.picture_size() {
+        Some([height, width, channels]) => vec![channels, height, width],
+        None => entry.shape.clone(),
+    };
+    if items.shape != wanted {
+        return Err(Error::Setting(format!(
+            "the model's items have shape {wanted:?}, the data has {:?}",
+            items.shape
+        )));
+    }
+    let bytes = match &items.values {
+        Values::Floats(values) => return Ok(values.clone()),
+        Values::Bytes(bytes) => bytes,
+    };
+    let [low, high] = entry.range.unwrap_or([-1.0, 1.0]).map(|end| end as f32);
+    let level = |b: &u8| f32::from(*b) * ((high - low) / 255.0) + low;
+    if entry.layout != Some(LayoutName::Nhwc) {
+        return Ok(bytes.iter().map(level).collect());
+    }
+    let plane = items.shape[1] * items.shape[2];
+    let channels = items.shape[0];
+    let mut out = Vec::with_capacity(bytes.len());
+    for item in bytes.chunks_exact(plane * channels) {
+        out.extend((0..item.len()).map(|at| level(&item[at % channels * plane + at / channels])));
+    }
+    Ok(out)
+}
+
+/// Items that are generated between two words about progress.
+const PIECE: u64 = 2048;
+
 /// What the classifier says about fresh generated items, of classes as when it was trained.
-pub fn generated_rows(bundle: &Bundle, runtime: &Runtime) -> Result<Rows> {
+pub(super) fn generated_rows(
+    bundle: &Bundle,
+    count: u64,
+    engine: &Engine<'_>,
+    progress: &dyn Progress,
+) -> Result<Rows, Error> {
     let seed = bundle.manifest().provenance.seed.unwrap_or(0);
     let proposals = Proposals::new(seed).at_stage(STAGE);
-    let numbers: Vec<u64> = (0..GENERATED).collect();
-    let classes: Vec<u32> = match &bundle.manifest().generator.class {
-        None => Vec::new(),
-        Some(class) => {
-            let of =
-                |&number: &u64| class_at(&class.prior, proposals.uniform(Purpose::Class, number));
-            numbers.iter().map(of).collect()
-        }
-    };
-    let scorer = Scorer::open(bundle, runtime, &RunSettings::default())?;
-    let logits = scorer.score(Requested {
-        proposals,
-        numbers: &numbers,
-        classes: &classes,
-    })?;
+    let scorer = Scorer::open(bundle, engine.runtime, &engine.run)?;
     let mut rows = Rows {
         classes: bundle.labels().len(),
-        labels: classes.iter().map(|&class| class as u8).collect(),
-        items: numbers.iter().map(|&number| number as u32).collect(),
         ..Rows::default()
     };
-    for at in 0..logits.len() {
-        let evidence = logits.evidence(at);
-        rows.class.extend(evidence.class_logits);
-        rows.real.push(evidence.real_logit);
-        rows.fake_class
-            .extend(evidence.fake_class_logits.unwrap_or_default());
+    progress.begin("generated items", Some(count));
+    for first in (0..count).step_by(PIECE as usize) {
+        let numbers: Vec<u64> = (first..(first + PIECE).min(count)).collect();
+        let class = |prior: &[f64], &number: &u64| {
+            class_at(prior, proposals.uniform(Purpose::Class, number))
+        };
+        let classes: Vec<u32> = match &bundle.manifest().generator.class {
+            None => Vec::new(),
+            Some(entry) => numbers.iter().map(|n| class(&entry.prior, n)).collect(),
+        };
+        let logits = scorer.score(Requested {
+            proposals,
+            numbers: &numbers,
+            classes: &classes,
+        })?;
+        rows.labels.extend(classes.iter().map(|&class| class as u8));
+        rows.items
+            .extend(numbers.iter().map(|&number| number as u32));
+        for at in 0..logits.len() {
+            let evidence = logits.evidence(at);
+            rows.class.extend(evidence.class_logits);
+            rows.real.push(evidence.real_logit);
+            rows.fake_class
+                .extend(evidence.fake_class_logits.unwrap_or_default());
+        }
+        progress.at(first + numbers.len() as u64);
     }
+    progress.end();
     Ok(rows)
 }
 
@@ -211,6 +258,32 @@ mod tests {
             ..rows()
         };
         assert_eq!(without.of_classes(LabelSet::first(1)).count(), 5);
+    }
+
+    #[test]
+    fn pictures_become_what_the_network_takes() {
+        let items = Items {
+            shape: vec![3, 1, 2],
+            values: Values::Bytes(vec![0, 255, 51, 0, 0, 102]),
+        };
+        let mut entry = ItemEntry {
+            name: "x".to_owned(),
+            layout: Some(LayoutName::Nchw),
+            shape: vec![3, 1, 2],
+            range: Some([0.0, 5.0]),
+            bits: None,
+        };
+        let given = as_input(&items, &entry).unwrap();
+        assert_eq!(given, [0.0, 5.0, 1.0, 0.0, 0.0, 2.0]);
+        entry.layout = Some(LayoutName::Nhwc);
+        entry.shape = vec![1, 2, 3];
+        let given = as_input(&items, &entry).unwrap();
+        assert_eq!(given, [0.0, 1.0, 0.0, 5.0, 0.0, 2.0]);
+        entry.shape = vec![2, 2, 3];
+        assert_eq!(
+            as_input(&items, &entry).unwrap_err().to_string(),
+            "the model's items have shape [3, 2, 2], the data has [3, 1, 2]"
+        );
     }
 
     #[test]

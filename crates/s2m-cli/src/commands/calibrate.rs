@@ -1,0 +1,183 @@
+//! `s2m calibrate`: a bundle's calibration from held-out items.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use s2m::calibrate::found::{Found, JointClass};
+use s2m::calibrate::{CalibrationSettings, LabelWeightsChoice, PAGE, Request, request};
+
+use super::{Answer, print_json};
+use crate::bars::Bars;
+use crate::options::{MachineOptions, TalkOptions};
+use crate::streams::Streams;
+use crate::table::{percent, table};
+
+const EXAMPLES: &str = "Examples:
+  s2m calibrate pets.s2m --data pets
+  s2m calibrate pets.s2m --data pets --audit checked --purity 0.95
+  s2m calibrate mnist-even --data mnist-even.toml --out mine.s2m
+
+Held-out items with one label each decide temperatures, how the real output is corrected and tempered,
+exclusion margins and floors; `s2m fit` has done it once. The report is kept in the bundle, as
+calibration.html and calibration.json. An audit is a table of items with every label known: it corrects
+the purity that is predicted. Banks stay good.";
+
+/// Calibrate a bundle from held-out items with one label each
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CalibrateArgs {
+    /// Bundle to calibrate, in place unless --out is given
+    model: PathBuf,
+
+    /// Data that it was fitted to: a folder of pictures with labels, or a recipe (.toml)
+    #[arg(long, value_name = "PATH")]
+    data: PathBuf,
+
+    /// None of the data was trained on: use all of it, not just what training held out
+    #[arg(long)]
+    unseen: bool,
+
+    /// Items with every label known, in the same forms as the data
+    #[arg(long, value_name = "PATH")]
+    audit: Option<PathBuf>,
+
+    /// Bundle to write
+    #[arg(long, value_name = "NAME.s2m")]
+    out: Option<PathBuf>,
+
+    /// Replace a bundle of that name
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    choice: ChoiceOptions,
+
+    #[command(flatten)]
+    machine: MachineOptions,
+
+    #[command(flatten)]
+    talk: TalkOptions,
+}
+
+/// How the calibration is chosen.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Choice")]
+struct ChoiceOptions {
+    /// Predicted purity that floors bring every reachable joint class to
+    #[arg(long, value_name = "P", default_value_t = CalibrationSettings::default().purity)]
+    purity: f64,
+
+    /// Largest share of held-out items with an excluded label that may get weight
+    #[arg(long, value_name = "D", default_value_t = CalibrationSettings::default().exclusion_error)]
+    exclusion_error: f64,
+
+    /// Share of the effective sample size that the real output must leave
+    #[arg(long, value_name = "S", default_value_t = CalibrationSettings::default().least_effective_share)]
+    least_effective_share: f64,
+
+    /// Largest floor that the purity may ask for
+    #[arg(long, value_name = "T", default_value_t = CalibrationSettings::default().highest_floor)]
+    highest_floor: f64,
+
+    /// Label weights or class priors: as the bundle states them, or as items with two labels show them
+    #[arg(long, value_enum, default_value_t = WeightsName::Stated)]
+    label_weights: WeightsName,
+
+    /// Fresh generated items to measure [default: by their size]
+    #[arg(long, value_name = "N")]
+    generated: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum WeightsName {
+    Stated,
+    Estimated,
+}
+
+pub(crate) fn run(args: &CalibrateArgs, streams: &mut Streams<'_>) -> Result<Answer> {
+    let choice = &args.choice;
+    let asked = Request {
+        model: &args.model,
+        data: &args.data,
+        audit: args.audit.as_deref(),
+        out: args.out.as_deref(),
+        replace: args.force,
+        all_held_out: args.unseen,
+        settings: CalibrationSettings {
+            purity: choice.purity,
+            exclusion_error: choice.exclusion_error,
+            least_effective_share: choice.least_effective_share,
+            highest_floor: choice.highest_floor,
+            label_weights: match choice.label_weights {
+                WeightsName::Stated => LabelWeightsChoice::Stated,
+                WeightsName::Estimated => LabelWeightsChoice::Estimated,
+            },
+            generated: choice.generated,
+            ..CalibrationSettings::default()
+        },
+        machine: args.machine.machine(),
+    };
+    let bars = Bars::new(args.talk.quiet);
+    let done = request(&asked, &bars)?;
+    drop(bars);
+    if args.talk.json {
+        print_json(&done.found, streams)?;
+        return Ok(Answer::Yes);
+    }
+    if !args.talk.quiet {
+        say(&done.found, streams)?;
+    }
+    writeln!(streams.err, "see {}", done.bundle.join(PAGE).display())?;
+    writeln!(streams.out, "{}", done.bundle.display())?;
+    Ok(Answer::Yes)
+}
+
+/// The figures that tell at a glance what a calibration is worth.
+fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
+    let real = &found.real;
+    writeln!(
+        streams.err,
+        "real against generated: AUC {:.3} on held-out items, corrected by {}, temperature {:.2}, mean distance of predicted and seen {}",
+        real.auc,
+        real.correction,
+        real.used,
+        percent(real.after.error),
+    )?;
+    writeln!(
+        streams.err,
+        "class: temperature {:.2}, mean distance {}; mean largest probability {:.3} on real, {:.3} on generated items",
+        found.class.temperature,
+        percent(found.class_reliability.error),
+        found.class_on_real.mean_largest_probability,
+        found.class_on_generated.mean_largest_probability,
+    )?;
+    for warning in &found.warnings {
+        writeln!(streams.err, "warning: {warning}")?;
+    }
+    let heads = [
+        "query",
+        "effective share",
+        "floor",
+        "predicted purity",
+        "without floor",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let share = |value: Option<f64>| value.map_or("-".to_owned(), percent);
+    rows.extend(
+        found
+            .joint_classes
+            .iter()
+            .map(|(query, joint): (&String, &JointClass)| {
+                vec![
+                    query.clone(),
+                    share(joint.effective_share.map(|shares| shares.used)),
+                    format!("{:.3}", joint.floor),
+                    share(joint.with_floor.map(|p| p.predicted_purity)),
+                    share(joint.without_floor.map(|p| p.predicted_purity)),
+                ]
+            }),
+    );
+    write!(streams.err, "{}", table(&rows))?;
+    Ok(())
+}

@@ -1,0 +1,700 @@
+//! The order in which a calibration is chosen.
+//!
+//! Temperatures, the correction of D_v and label weights come from the first half of the held-out
+//! items, exclusion margins from the second. Of the generated items the first half decides how far D_v
+//! is tempered, and the second the floors and what is reported.
+
+use std::collections::BTreeMap;
+
+use s2m_core::calibration::correction::{self, Correction};
+use s2m_core::calibration::margin::{self, MarginError};
+use s2m_core::calibration::odds::{self, Generated};
+use s2m_core::calibration::{priors, purity, temperature};
+use s2m_core::density::Labelling;
+use s2m_core::labels::LabelSet;
+use s2m_core::query::Query;
+use s2m_core::tail::tail_index;
+use s2m_core::weight::{Calibration, LogitError, Temperature, Weighting};
+use s2m_model::bundle::Bundle;
+use s2m_model::manifest::{
+    AuditEntry, CalibrationEntry, CorrectionEntry, FloorValue, LabellingEntry, LabellingModel,
+    TemperatureEntry, TemperatureValue,
+};
+
+use super::found::{
+    Found, JointClass, LabelPair, LabelWeights, MarginFound, Prediction, RealFound, Reliability,
+    Shares, Sureness,
+};
+use super::held_out::{Half, Rows};
+use super::{CalibrationSettings, LabelWeightsChoice, audit, reliability};
+use crate::error::Error;
+
+/// Heaviest tail of weights, as a Pareto index; samplers state no error beyond it.
+const HEAVIEST_TAIL: f64 = 0.4;
+
+/// Share of the effective sample size without D_v from which on its tail is not looked at: then the
+/// heaviest items cannot hold much, and a larger temperature would only take D_v's say away.
+const HARMLESS: f64 = 0.5;
+
+/// Each try of a larger temperature is this many times the one before, up to a limit.
+const STEP: f64 = 1.05;
+const HIGHEST_TEMPERATURE: f64 = 1e6;
+
+/// A joint class with fewer supported items than this says nothing about temperatures and floors.
+const REACHABLE: usize = 100;
+
+/// Most labels whose joint classes are all looked at.
+pub const MOST_LABELS: usize = 10;
+
+/// Estimated label weights that differ from stated ones by less than this share are no news.
+const WORTH_SAYING: f64 = 0.2;
+
+/// Logits of held-out real items, of generated ones, and of audited ones with their labels.
+pub(super) struct HeldOut<'a> {
+    pub(super) bundle: &'a Bundle,
+    pub(super) real: Rows,
+    pub(super) generated: Rows,
+    pub(super) audited: Option<(Rows, &'a [LabelSet])>,
+}
+
+/// The calibration and what led to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibrated {
+    /// What the bundle's `calibration` becomes.
+    pub entry: CalibrationEntry,
+    /// What its `labelling` becomes.
+    pub labelling: LabellingEntry,
+    /// What led to it.
+    pub found: Found,
+}
+
+/// What has been chosen so far.
+struct Chosen<'a> {
+    bundle: &'a Bundle,
+    labelling: Labelling,
+    entry: CalibrationEntry,
+    correction: Correction,
+    queries: Vec<Query>,
+}
+
+/// A joint class with enough supported items: log densities without D_v, and D_v's corrected logits.
+struct Reachable {
+    query: Query,
+    log_density: Vec<f64>,
+    log_odds: Vec<f32>,
+}
+
+impl Reachable {
+    fn items(&self) -> Generated<'_> {
+        Generated {
+            log_density: &self.log_density,
+            real_logits: &self.log_odds,
+        }
+    }
+}
+
+impl HeldOut<'_> {
+    /// Chooses temperatures, correction, clip, margins and floors.
+    pub(super) fn calibrate(&self, settings: &CalibrationSettings) -> Result<Calibrated, Error> {
+        let classes = self.bundle.labels().len();
+        let halves = [Half::First, Half::Second];
+        let [first, second] = halves.map(|half| self.real.half(half));
+        let [made_first, made_second] = halves.map(|half| self.generated.half(half));
+        let class =
+            temperature::fit_class(&first.class, classes, &first.labels).map_err(held_out)?;
+        let clip = odds::odds_clip(first.count());
+        let chosen = correction::choose(&first.real, &made_first.real, clip).map_err(held_out)?;
+        let fake_class = if made_first.fake_class.is_empty() {
+            None
+        } else {
+            let rows = &made_first.fake_class;
+            Some(temperature::fit_class(rows, classes, &made_first.labels).map_err(held_out)?)
+        };
+        let (labelling, label_weights) = self.label_weights(settings, &first, class.temperature)?;
+        let mut work = Chosen {
+            bundle: self.bundle,
+            labelling: labelling
+                .labelling(classes)
+                .map_err(|e| Error::Setting(e.to_string()))?,
+            entry: CalibrationEntry {
+                temperature: TemperatureEntry {
+                    class: TemperatureValue::Same(class.temperature),
+                    fake_class: TemperatureValue::Same(
+                        fake_class.map_or(1.0, |fit| fit.temperature),
+                    ),
+                    real: chosen.chosen.temperature,
+                },
+                correction: CorrectionEntry::of(&chosen.chosen.correction),
+                odds_clip: Some(clip),
+                ..CalibrationEntry::default()
+            },
+            correction: chosen.chosen.correction.clone(),
+            queries: queries(self.bundle),
+        };
+        let margins = work.set_margins(settings, &second)?;
+        let by_likelihood = work.entry.temperature.real;
+        work.temper(settings, &made_first)?;
+        let audited = self.audit(&mut work)?;
+        let used = work.entry.temperature.real;
+        let shares = work.shares(&made_second, [by_likelihood, used])?;
+        let joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
+        let real = RealFound {
+            correction: work.correction.name().to_owned(),
+            tried: chosen
+                .tried
+                .iter()
+                .map(|t| (t.name.to_owned(), [t.loss, t.excess[0], t.excess[1]]))
+                .collect(),
+            by_likelihood,
+            used,
+            tempered: used > by_likelihood,
+            odds_clip: clip,
+            auc: odds::auc(&second.real, &made_second.real),
+            loss: work.real_loss([&second, &made_second]),
+            before: real_reliability([&second, &made_second], f64::from),
+            after: real_reliability([&second, &made_second], |v| {
+                work.correction.log_odds(f64::from(v)) / by_likelihood
+            }),
+        };
+        let mut found = Found {
+            model: self.bundle.manifest().name.clone(),
+            held_out_real: self.real.count(),
+            generated: self.generated.count(),
+            class: (&class).into(),
+            fake_class: fake_class.as_ref().map(Into::into),
+            class_reliability: class_reliability(&second, class.temperature),
+            class_on_real: sureness(&second.class, classes, class.temperature),
+            class_on_generated: sureness(&made_second.class, classes, class.temperature),
+            real,
+            label_weights,
+            joint_classes,
+            audit: audited,
+            warnings: Vec::new(),
+        };
+        found.warnings = warnings(&found, classes);
+        Ok(Calibrated {
+            entry: work.entry,
+            labelling,
+            found,
+        })
+    }
+
+    /// Label weights as stated and as estimated, and the labelling that is used from here on.
+    fn label_weights(
+        &self,
+        settings: &CalibrationSettings,
+        first: &Rows,
+        temperature: f64,
+    ) -> Result<(LabellingEntry, LabelWeights), Error> {
+        let mut entry = self.bundle.manifest().labelling.clone();
+        let labels = self.bundle.labels();
+        let estimate = priors::estimate(&first.class, labels.len(), temperature, &first.labels)
+            .map_err(held_out)?;
+        let estimated = estimated_weights(&entry, &estimate.log_weights);
+        let used = settings.label_weights == LabelWeightsChoice::Estimated;
+        let stated = entry.weights.clone();
+        if used {
+            for (weight, found) in entry.weights.iter_mut().zip(&estimated) {
+                *weight = found.unwrap_or(*weight);
+            }
+        }
+        let pairs = estimate.pairs.iter().map(|pair| LabelPair {
+            labels: pair.labels.map(|label| labels.name(label).to_owned()),
+            ratio: pair.log_ratio.exp(),
+            standard_error: pair.standard_error,
+            items: pair.items,
+        });
+        let found = LabelWeights {
+            stated,
+            estimated,
+            used,
+            pairs: pairs.collect(),
+        };
+        Ok((entry, found))
+    }
+
+    /// What audited items say, where there are any; the entry learns it.
+    fn audit(&self, work: &mut Chosen<'_>) -> Result<Option<super::found::AuditFound>, Error> {
+        let Some((rows, truth)) = &self.audited else {
+            return Ok(None);
+        };
+        let weightings = work
+            .queries
+            .iter()
+            .map(|query| Ok((query.clone(), work.weighting(query)?)))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let (curve, found) = audit::audit(rows, truth, &weightings)?;
+        work.entry.audit = Some(AuditEntry::of(found.items, &curve));
+        Ok(Some(found))
+    }
+}
+
+/// Every joint class, unless there are too many.
+fn queries(bundle: &Bundle) -> Vec<Query> {
+    if bundle.labels().len() > MOST_LABELS {
+        return Vec::new();
+    }
+    Query::all_joint(bundle.labels()).collect()
+}
+
+fn held_out(error: impl std::fmt::Display) -> Error {
+    Error::Setting(format!("held-out items: {error}"))
+}
+
+fn said(error: LogitError) -> Error {
+    Error::Setting(error.to_string())
+}
+
+/// Stated weights where nothing is known, else estimated ones of the same total.
+fn estimated_weights(entry: &LabellingEntry, log_weights: &[Option<f64>]) -> Vec<Option<f64>> {
+    // One-of: a_i = exp t_i. Per class: the prior is p_data(i) exp(-t_i), up to a constant.
+    let raw: Vec<Option<f64>> = log_weights
+        .iter()
+        .zip(&entry.observed)
+        .map(|(t, observed)| {
+            t.map(|t| match entry.model {
+                LabellingModel::OneOf => t.exp(),
+                LabellingModel::PerClass => observed * (-t).exp(),
+            })
+        })
+        .collect();
+    let known = |values: &[f64]| -> f64 {
+        values
+            .iter()
+            .zip(&raw)
+            .filter(|(_, raw)| raw.is_some())
+            .map(|(value, _)| value)
+            .sum()
+    };
+    let scale = known(&entry.weights) / raw.iter().flatten().sum::<f64>();
+    raw.iter().map(|raw| raw.map(|raw| raw * scale)).collect()
+}
+
+impl Chosen<'_> {
+    fn clip(&self) -> f64 {
+        self.entry.odds_clip.unwrap_or(f64::INFINITY)
+    }
+
+    /// The exclusion margin of every joint class that excludes a label.
+    fn set_margins(
+        &mut self,
+        settings: &CalibrationSettings,
+        held_out: &Rows,
+    ) -> Result<BTreeMap<String, MarginFound>, Error> {
+        let TemperatureValue::Same(temperature) = self.entry.temperature.class else {
+            unreachable!("one temperature was fitted");
+        };
+        let mut report = BTreeMap::new();
+        for query in &self.queries {
+            let excluded =
+                |at: &usize| query.forced(usize::from(held_out.labels[*at])) == Some(false);
+            let ratio = |at| {
+                let logits = held_out.evidence(at).class_logits;
+                margin::log_critical_margin_of(logits, temperature, &self.labelling, query)
+            };
+            let ratios = (0..held_out.count())
+                .filter(excluded)
+                .map(ratio)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(said)?;
+            let found = if ratios.is_empty() {
+                MarginFound::None("no held-out item shows a label that it excludes".to_owned())
+            } else {
+                match margin::exclusion_margin(&ratios, settings.exclusion_error) {
+                    Ok(found) => {
+                        let margins = &mut self.entry.margin;
+                        margins.insert(query.text().to_owned(), found.value);
+                        MarginFound::Promised {
+                            margin: found.value,
+                            exclusion_error: found.rank as f64 / (found.items as f64 + 1.0),
+                            rank: found.rank,
+                            items: found.items,
+                        }
+                    }
+                    Err(why @ (MarginError::TooFew { .. } | MarginError::Never { .. })) => {
+                        MarginFound::None(why.to_string())
+                    }
+                    Err(why) => return Err(Error::Setting(why.to_string())),
+                }
+            };
+            report.insert(query.text().to_owned(), found);
+        }
+        Ok(report)
+    }
+
+    /// The weighting of one query under the calibration so far, for an unconditional generator.
+    fn weighting(&self, query: &Query) -> Result<Weighting, Error> {
+        let temperature = |value: &TemperatureValue| Temperature::from(value.clone());
+        let calibration = Calibration {
+            class: temperature(&self.entry.temperature.class),
+            fake_class: temperature(&self.entry.temperature.fake_class),
+            real: self.entry.temperature.real,
+            correction: self.correction.clone(),
+            odds_clip: self.clip(),
+            margin: self.entry.margin.get(query.text()).copied().unwrap_or(1.0),
+            floor: 0.0,
+            audit: self.entry.audit.as_ref().and_then(AuditEntry::curve),
+        };
+        let labelling = self.labelling.clone();
+        Ok(Weighting::calibrated(
+            query.clone(),
+            labelling,
+            &calibration,
+        )?)
+    }
+
+    /// The weighting of one query, and the items that it is drawn from: for a conditional generator
+    /// those of a smallest set of classes that the query needs.
+    fn drawn(&self, query: &Query, made: &Rows) -> Result<(Weighting, Rows), Error> {
+        let weighting = self.weighting(query)?;
+        let Some(class) = &self.bundle.manifest().generator.class else {
+            return Ok((weighting, made.clone()));
+        };
+        let cover = query.covers()[0];
+        let share = |c| {
+            if cover.contains(c) {
+                1.0 / cover.len() as f64
+            } else {
+                0.0
+            }
+        };
+        let shares: Vec<f64> = (0..class.prior.len()).map(share).collect();
+        Ok((
+            weighting.with_classes(&shares, &class.prior)?,
+            made.of_classes(cover),
+        ))
+    }
+
+    /// Every joint class with enough supported items.
+    fn reachable(&self, made: &Rows) -> Result<Vec<Reachable>, Error> {
+        let mut reachable = Vec::new();
+        for query in &self.queries {
+            let (weighting, rows) = self.drawn(query, made)?;
+            let density = |at| {
+                let explained = weighting.explain(rows.evidence(at))?;
+                Ok(explained.log_density - explained.log_conditional)
+            };
+            let log_density = (0..rows.count())
+                .map(density)
+                .collect::<Result<Vec<f64>, _>>()
+                .map_err(said)?;
+            if log_density.iter().filter(|d| d.is_finite()).count() >= REACHABLE {
+                let corrected = |v: &f32| self.correction.log_odds(f64::from(*v)) as f32;
+                reachable.push(Reachable {
+                    query: query.clone(),
+                    log_density,
+                    log_odds: rows.real.iter().map(corrected).collect(),
+                });
+            }
+        }
+        Ok(reachable)
+    }
+
+    /// Raises D_v's temperature until every reachable joint class keeps enough of its items.
+    fn temper(&mut self, settings: &CalibrationSettings, made: &Rows) -> Result<(), Error> {
+        let clip = self.clip();
+        let reachable = self.reachable(made)?;
+        let keeps_enough = |joint: &Reachable, temperature: f64| {
+            let items = joint.items();
+            let alone = odds::effective_share(items, f64::INFINITY, clip);
+            let share = odds::effective_share(items, temperature, clip);
+            let heavy = || {
+                let index = tail_index(&odds::log_weights(items, temperature, clip));
+                index.is_some_and(|index| index > HEAVIEST_TAIL)
+            };
+            share >= settings.least_effective_share * alone
+                && (share >= HARMLESS * alone || !heavy())
+        };
+        let temperature = &mut self.entry.temperature.real;
+        // A class that was content may no longer be: round after round until none asks for more.
+        loop {
+            let before = *temperature;
+            for joint in &reachable {
+                while !keeps_enough(joint, *temperature) && *temperature < HIGHEST_TEMPERATURE {
+                    *temperature *= STEP;
+                }
+            }
+            if *temperature == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Effective shares of every reachable joint class: without D_v, and at two temperatures.
+    fn shares(
+        &self,
+        made: &Rows,
+        [by_likelihood, used]: [f64; 2],
+    ) -> Result<BTreeMap<String, Shares>, Error> {
+        let share = |joint: &Reachable| {
+            let at = |temperature| odds::effective_share(joint.items(), temperature, self.clip());
+            let shares = Shares {
+                without_real: at(f64::INFINITY),
+                by_likelihood: at(by_likelihood),
+                used: at(used),
+            };
+            (joint.query.text().to_owned(), shares)
+        };
+        Ok(self.reachable(made)?.iter().map(share).collect())
+    }
+
+    /// For every reachable joint class the least floor at which it has the wanted predicted purity,
+    /// lowered to what it can bear.
+    fn set_floors(
+        &mut self,
+        settings: &CalibrationSettings,
+        made: &Rows,
+        mut margins: BTreeMap<String, MarginFound>,
+        shares: &BTreeMap<String, Shares>,
+    ) -> Result<BTreeMap<String, JointClass>, Error> {
+        let mut floors = BTreeMap::from([("default".to_owned(), 0.0)]);
+        let mut report = BTreeMap::new();
+        for query in &self.queries {
+            let (weighting, rows) = self.drawn(query, made)?;
+            let item = |at| {
+                let explained = weighting.explain(rows.evidence(at))?;
+                Ok(purity::Item {
+                    log_weight: explained.log_weight,
+                    log_posterior: explained.posterior.ln(),
+                    predicted: explained.predicted,
+                })
+            };
+            let items = (0..rows.count())
+                .map(item)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(said)?;
+            let supported = items.iter().filter(|i| i.log_weight.is_finite()).count();
+            let floor = if supported < REACHABLE {
+                0.0
+            } else {
+                floor_for(&items, settings)
+            };
+            let at = |floor: f64| {
+                purity::kept(&items, floor.ln()).map(|kept| Prediction {
+                    predicted_purity: kept.predicted_purity,
+                    effective_share: kept.effective_share,
+                })
+            };
+            let none = || MarginFound::None("it was not looked for".to_owned());
+            let joint = JointClass {
+                supported,
+                margin: margins.remove(query.text()).unwrap_or_else(none),
+                effective_share: shares.get(query.text()).copied(),
+                floor,
+                without_floor: at(0.0),
+                with_floor: at(floor),
+            };
+            report.insert(query.text().to_owned(), joint);
+            floors.insert(query.text().to_owned(), floor);
+        }
+        self.entry.floor = FloorValue::ByQuery(floors);
+        Ok(report)
+    }
+
+    /// Loss of D_v as used, on real and generated items.
+    fn real_loss(&self, sides: [&Rows; 2]) -> f64 {
+        let log_clip = self.clip().ln();
+        let side = |rows: &Rows, sign: f64| {
+            let loss = |v: &f32| {
+                let log_odds =
+                    self.correction.log_odds(f64::from(*v)) / self.entry.temperature.real;
+                (-sign * log_odds.clamp(-log_clip, log_clip)).exp().ln_1p()
+            };
+            rows.real.iter().map(loss).sum::<f64>() / rows.count().max(1) as f64
+        };
+        side(sides[0], 1.0) + side(sides[1], -1.0)
+    }
+}
+
+/// Floors are not lowered under this: an item that is more likely something else is no sample.
+const LEAST_LOWERED: u32 = 50;
+
+/// The floor that the purity asks for, lowered in hundredths to what leaves enough effective items,
+/// but not under one half.
+fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
+    let share =
+        |floor: f64| purity::kept(items, floor.ln()).map_or(0.0, |kept| kept.effective_share);
+    let least = settings.least_kept * share(0.0);
+    let wanted = purity::log_floor_for(items, settings.purity).map_or(1.0, f64::exp);
+    let wanted = wanted.min(settings.highest_floor);
+    let lowest = f64::from(LEAST_LOWERED) / 100.0;
+    if wanted <= lowest || share(wanted) >= least {
+        return wanted;
+    }
+    let hundredths = LEAST_LOWERED..=(wanted * 100.0) as u32;
+    let mut lowered = hundredths.rev().map(|n| f64::from(n) / 100.0);
+    lowered
+        .find(|&floor| share(floor) >= least)
+        .unwrap_or(lowest)
+}
+
+/// Predicted and seen shares of real items, both sides counting alike.
+fn real_reliability(sides: [&Rows; 2], log_odds: impl Fn(f32) -> f64) -> Reliability {
+    let pair = |(rows, is_real): (&Rows, bool)| -> Vec<(f64, bool, f64)> {
+        let weight = 1.0 / rows.count().max(1) as f64;
+        let probability = |v: f32| 1.0 / (1.0 + (-log_odds(v)).exp());
+        let items = rows.real.iter();
+        items.map(|&v| (probability(v), is_real, weight)).collect()
+    };
+    let [real, generated] = sides;
+    reliability(
+        [(real, true), (generated, false)]
+            .into_iter()
+            .flat_map(pair),
+    )
+}
+
+/// Predicted and seen shares of labels, every label of every item once.
+fn class_reliability(rows: &Rows, temperature: f64) -> Reliability {
+    let each = (0..rows.count()).flat_map(|at| {
+        let probabilities = softmax(rows.evidence(at).class_logits, temperature);
+        let shown = usize::from(rows.labels[at]);
+        let label = move |(label, p)| (p, label == shown, 1.0);
+        probabilities.into_iter().enumerate().map(label)
+    });
+    reliability(each)
+}
+
+fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let odds = |v: &f32| (f64::from(v - top) / temperature).exp();
+    let total: f64 = logits.iter().map(odds).sum();
+    logits.iter().map(|v| odds(v) / total).collect()
+}
+
+/// How sure D_r is: its mean largest probability, and the mean probability of each class.
+fn sureness(rows: &[f32], classes: usize, temperature: f64) -> Sureness {
+    let mut largest = 0.0;
+    let mut means = vec![0.0; classes];
+    for row in rows.chunks_exact(classes) {
+        let probabilities = softmax(row, temperature);
+        largest += probabilities.iter().copied().fold(0.0, f64::max);
+        for (mean, p) in means.iter_mut().zip(probabilities) {
+            *mean += p;
+        }
+    }
+    let n = (rows.len() / classes).max(1) as f64;
+    for mean in &mut means {
+        *mean /= n;
+    }
+    Sureness {
+        mean_largest_probability: largest / n,
+        mean_probability: means,
+    }
+}
+
+/// What a person should know about a calibration.
+fn warnings(found: &Found, labels: usize) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let real = &found.real;
+    if real.tempered {
+        warnings.push(format!(
+            "the real output is tempered from {:.2} (its likelihood) to {:.2}, so that enough items keep weight",
+            real.by_likelihood, real.used
+        ));
+    }
+    if labels > MOST_LABELS {
+        warnings.push(format!(
+            "more than {MOST_LABELS} labels: margins and floors are not set by joint class; use --purity or --floor"
+        ));
+    }
+    let none = |joint: &JointClass| match &joint.margin {
+        MarginFound::None(why) => Some(why.clone()),
+        MarginFound::Promised { .. } => None,
+    };
+    let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (query, joint) in &found.joint_classes {
+        if let Some(why) = none(joint).filter(|_| query.contains(" - ")) {
+            reasons.entry(why).or_default().push(query);
+        }
+    }
+    for (why, queries) in reasons {
+        let shown = match queries.as_slice() {
+            [one] => (*one).to_owned(),
+            [first, .., _] => format!("{first} and {} more", queries.len() - 1),
+            [] => continue,
+        };
+        warnings.push(format!("no exclusion margin for {shown}: {why}"));
+    }
+    let weights = &found.label_weights;
+    let differs = weights
+        .stated
+        .iter()
+        .zip(&weights.estimated)
+        .any(|(stated, found)| {
+            found.is_some_and(|found| (found / stated).ln().abs() > WORTH_SAYING)
+        });
+    if differs && !weights.used {
+        warnings.push(
+            "items with two labels show them in another ratio than the labelling states; --label-weights estimated takes what they show"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(weight: f64, posterior: f64) -> purity::Item {
+        purity::Item {
+            log_weight: weight.ln(),
+            log_posterior: posterior.ln(),
+            predicted: posterior,
+        }
+    }
+
+    #[test]
+    fn a_floor_is_what_purity_asks_for_unless_it_costs_too_much() {
+        let settings = CalibrationSettings {
+            purity: 0.9,
+            ..CalibrationSettings::default()
+        };
+        // Without the third item the mean posterior is 0.95.
+        let items = [item(1.0, 0.9), item(1.0, 1.0), item(1.0, 0.2)];
+        assert!((floor_for(&items, &settings) - 0.9).abs() < 1e-9);
+        // Only one in four items reaches the purity; keeping half of them asks for a lower floor.
+        let items = [
+            item(1.0, 0.95),
+            item(1.0, 0.6),
+            item(1.0, 0.5),
+            item(1.0, 0.5),
+        ];
+        let floor = floor_for(&items, &settings);
+        assert!(floor > 0.5 && floor <= 0.6, "{floor}");
+        // Nothing here is more likely right than wrong: half of the items would ask for 0.3.
+        let items = [
+            item(1.0, 0.4),
+            item(1.0, 0.3),
+            item(1.0, 0.2),
+            item(1.0, 0.1),
+        ];
+        assert_eq!(floor_for(&items, &settings), 0.5);
+        assert_eq!(floor_for(&[item(1.0, 0.95)], &settings), 0.0);
+    }
+
+    #[test]
+    fn sureness_is_the_mean_of_probabilities() {
+        let found = sureness(&[0.0, 0.0, 3.0_f32.ln(), 0.0], 2, 1.0);
+        assert!((found.mean_largest_probability - 0.625).abs() < 1e-7);
+        assert!((found.mean_probability[0] - 0.625).abs() < 1e-7);
+    }
+
+    #[test]
+    fn estimates_keep_the_total_of_what_they_replace() {
+        let entry = |model| LabellingEntry {
+            model,
+            weights: vec![1.0, 1.0, 5.0],
+            observed: vec![0.4, 0.4, 0.2],
+        };
+        let log = [Some(3.0_f64.ln()), Some(0.0), None];
+        let one_of = estimated_weights(&entry(LabellingModel::OneOf), &log);
+        assert!((one_of[0].unwrap() - 1.5).abs() < 1e-12);
+        assert!((one_of[1].unwrap() - 0.5).abs() < 1e-12);
+        assert_eq!(one_of[2], None);
+        // Shown three times as readily for its prior: its prior is a third.
+        let per_class = estimated_weights(&entry(LabellingModel::PerClass), &log);
+        assert!((per_class[0].unwrap() - 0.5).abs() < 1e-12);
+    }
+}

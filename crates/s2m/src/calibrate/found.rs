@@ -1,0 +1,229 @@
+//! What calibration found; `calibration.json` of a bundle holds exactly this.
+
+use std::collections::BTreeMap;
+
+use s2m_core::calibration::temperature::TemperatureFit;
+use serde::Serialize;
+
+/// Everything that led to a calibration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Found {
+    /// Name of the bundle.
+    pub model: String,
+    /// Held-out real items, each with a label that it shows; half of them for the margins alone.
+    pub held_out_real: usize,
+    /// Fresh generated items.
+    pub generated: usize,
+    /// Temperature of the class output.
+    pub class: Fit,
+    /// Temperature of the class output for generated items; conditional generators only.
+    pub fake_class: Option<Fit>,
+    /// How the class output did on held-out items, after its temperature.
+    pub class_reliability: Reliability,
+    /// How sure it is on held-out real items, and on generated ones.
+    pub class_on_real: Sureness,
+    /// See `class_on_real`.
+    pub class_on_generated: Sureness,
+    /// The real output.
+    pub real: RealFound,
+    /// Weights of the labels, as stated and as estimated.
+    pub label_weights: LabelWeights,
+    /// Every joint class, by its query.
+    pub joint_classes: BTreeMap<String, JointClass>,
+    /// What a set of fully labelled items says.
+    pub audit: Option<AuditFound>,
+    /// What to know.
+    pub warnings: Vec<String>,
+}
+
+/// A temperature and what it changed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Fit {
+    /// The temperature.
+    pub temperature: f64,
+    /// Loss at temperature 1.
+    pub nll_before: f64,
+    /// Loss at this temperature.
+    pub nll_after: f64,
+    /// Items behind it.
+    pub items: usize,
+    /// No temperature within the limits is best.
+    pub at_limit: bool,
+}
+
+impl From<&TemperatureFit> for Fit {
+    fn from(fit: &TemperatureFit) -> Self {
+        Self {
+            temperature: fit.temperature,
+            nll_before: fit.nll_before,
+            nll_after: fit.nll_after,
+            items: fit.items,
+            at_limit: fit.at_limit,
+        }
+    }
+}
+
+/// The real output: how it was corrected, and how well it does on items that had no part in that.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RealFound {
+    /// `temperature`, `platt` or `isotonic`.
+    pub correction: String,
+    /// How each of them did on items that it was not fitted to: loss, excess over the least one and
+    /// its standard error.
+    pub tried: BTreeMap<String, [f64; 3]>,
+    /// Temperature by likelihood, after the correction.
+    pub by_likelihood: f64,
+    /// Temperature that is used.
+    pub used: f64,
+    /// Whether the floor on the effective sample size raised it.
+    pub tempered: bool,
+    /// Largest odds.
+    pub odds_clip: f64,
+    /// Probability that a real item has the larger logit.
+    pub auc: f64,
+    /// Loss of a real and a generated item together, at the temperature used.
+    pub loss: f64,
+    /// As the network gives it.
+    pub before: Reliability,
+    /// Corrected, at the temperature by likelihood.
+    pub after: Reliability,
+}
+
+/// Predicted against seen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reliability {
+    /// The curve.
+    pub curve: Vec<Bin>,
+    /// Mean distance of prediction and truth over the bins.
+    pub error: f64,
+}
+
+/// Items with about the same predicted probability.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bin {
+    /// Share of all items.
+    pub weight: f64,
+    /// Mean prediction.
+    pub predicted: f64,
+    /// Share of items for which it was so.
+    pub seen: f64,
+}
+
+/// How sure the class output is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sureness {
+    /// Mean of the largest probability.
+    pub mean_largest_probability: f64,
+    /// Mean probability of each label.
+    pub mean_probability: Vec<f64>,
+}
+
+/// Weights of the labels (`one-of`) or class priors (`per-class`), as bundles state them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LabelWeights {
+    /// As stated, with mean 1.
+    pub stated: Vec<f64>,
+    /// From items that carry two labels at once, with the mean of the stated ones; null where no such
+    /// items join a label to the others.
+    pub estimated: Vec<Option<f64>>,
+    /// Whether the estimate is what the bundle says now.
+    pub used: bool,
+    /// The pairs of labels behind the estimate.
+    pub pairs: Vec<LabelPair>,
+}
+
+/// Two labels that enough items carry at once.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LabelPair {
+    /// Their names.
+    pub labels: [String; 2],
+    /// How many times as readily the first is shown.
+    pub ratio: f64,
+    /// Standard error of the logarithm of that.
+    pub standard_error: f64,
+    /// Items behind it.
+    pub items: usize,
+}
+
+/// One joint class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JointClass {
+    /// Generated items with weight.
+    pub supported: usize,
+    /// Its exclusion margin.
+    pub margin: MarginFound,
+    /// Effective share of generated items: without the real output, by its likelihood, and as used;
+    /// null where too few items have weight.
+    pub effective_share: Option<Shares>,
+    /// The floor on its posterior.
+    pub floor: f64,
+    /// What is predicted without the floor and with it.
+    pub without_floor: Option<Prediction>,
+    /// See `without_floor`.
+    pub with_floor: Option<Prediction>,
+}
+
+/// An exclusion margin, or why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarginFound {
+    /// A new real item that shows an excluded label gets weight with at most this probability.
+    Promised {
+        /// The margin.
+        margin: f64,
+        /// The probability, `rank / (items + 1)`.
+        exclusion_error: f64,
+        /// Which of the sorted ratios it is.
+        rank: usize,
+        /// Held-out items that show an excluded label.
+        items: usize,
+    },
+    /// There is none.
+    None(String),
+}
+
+/// Effective shares of generated items.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Shares {
+    /// Without the real output.
+    pub without_real: f64,
+    /// With it at the temperature by likelihood.
+    pub by_likelihood: f64,
+    /// With it as used.
+    pub used: f64,
+}
+
+/// What is predicted for samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Share of right items.
+    pub predicted_purity: f64,
+    /// Effective share of generated items.
+    pub effective_share: f64,
+}
+
+/// What fully labelled items say.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AuditFound {
+    /// Items.
+    pub items: usize,
+    /// From predicted posteriors to the share of right items, as corners of a rising curve.
+    pub curve: Vec<[f64; 2]>,
+    /// Predicted against seen, over all joint classes, before the correction.
+    pub reliability: Reliability,
+    /// Every joint class that some item gets weight for.
+    pub joint_classes: BTreeMap<String, Contamination>,
+}
+
+/// Audited items that get weight for a joint class.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Contamination {
+    /// How many.
+    pub items: usize,
+    /// Share of their weight on wrong items, as posteriors predict it.
+    pub predicted: f64,
+    /// The same, measured.
+    pub measured: f64,
+    /// Standard error of what was measured.
+    pub standard_error: f64,
+}

@@ -1,0 +1,421 @@
+//! Calibration of a bundle from held-out items, each with the one label that it shows.
+//!
+//! - `held_out`: logits of real and of fresh generated items, from the bundle's own files;
+//! - `choose`: the order in which temperatures, corrections, margins and floors are chosen;
+//! - `audit`: what fully labelled items say, where there are any;
+//! - [`found`], `page`: the report, as JSON and as a page, both kept in the bundle.
+//!
+//! Needs neither libtorch nor the training run: a bundle and its data do.
+
+mod audit;
+mod choose;
+pub mod found;
+mod held_out;
+mod page;
+
+use std::path::{Path, PathBuf};
+
+use s2m_core::labels::Labels;
+use s2m_data::Dataset;
+use s2m_data::recipe::Loaded;
+use s2m_data::view::Positive;
+use s2m_model::bundle::{Bundle, MANIFEST};
+use s2m_model::manifest::Manifest;
+use s2m_model::networks::RunSettings;
+use s2m_model::runtime::Runtime;
+use serde::{Deserialize, Serialize};
+
+use self::choose::HeldOut;
+pub use self::choose::{Calibrated, MOST_LABELS};
+use self::found::{Bin, Found, Reliability};
+pub use self::held_out::class_at;
+use self::held_out::{generated_rows, real_rows};
+use crate::error::Error;
+use crate::models;
+use crate::output::write_whole;
+use crate::own_data;
+use crate::progress::Progress;
+use crate::session::Machine;
+
+/// The report inside a bundle, for programs and for people.
+pub const REPORT: &str = "calibration.json";
+/// See [`REPORT`].
+pub const PAGE: &str = "calibration.html";
+
+/// How to choose a calibration; `calibration` in a run file of `classifier`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct CalibrationSettings {
+    /// D_v is tempered until the weights of every reachable joint class keep this share of the
+    /// effective sample size that they have without D_v, and have no heavier tail than samplers can
+    /// state an error for.
+    pub least_effective_share: f64,
+    /// δ: largest share of held-out items with an excluded label that may get weight.
+    pub exclusion_error: f64,
+    /// Predicted purity that its posterior floor brings every reachable joint class to.
+    pub purity: f64,
+    /// Largest floor that the purity may ask for.
+    pub highest_floor: f64,
+    /// Share of a joint class's effective items that its floor leaves, unless it is one half already.
+    pub least_kept: f64,
+    /// Fresh generated items; by the size of an item where left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generated: Option<u64>,
+    /// Whether label weights are those stated or those estimated.
+    #[serde(skip_serializing_if = "LabelWeightsChoice::is_stated")]
+    pub label_weights: LabelWeightsChoice,
+}
+
+/// Whose label weights (`one-of`) or class priors (`per-class`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LabelWeightsChoice {
+    /// What the bundle states.
+    #[default]
+    Stated,
+    /// What items with two labels show, where there are such.
+    Estimated,
+}
+
+impl LabelWeightsChoice {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_stated(&self) -> bool {
+        *self == Self::Stated
+    }
+}
+
+impl Default for CalibrationSettings {
+    fn default() -> Self {
+        Self {
+            least_effective_share: 0.2,
+            exclusion_error: 0.01,
+            purity: 0.995,
+            highest_floor: 0.95,
+            least_kept: 0.5,
+            generated: None,
+            label_weights: LabelWeightsChoice::Stated,
+        }
+    }
+}
+
+/// Most generated items that are measured.
+const MOST_GENERATED: u64 = 10_000_000;
+
+impl CalibrationSettings {
+    /// Refuses numbers that no calibration can be chosen by.
+    pub fn check(&self) -> Result<(), Error> {
+        let shares = [
+            ("least-effective-share", self.least_effective_share),
+            ("exclusion-error", self.exclusion_error),
+            ("purity", self.purity),
+            ("highest-floor", self.highest_floor),
+            ("least-kept", self.least_kept),
+        ];
+        for (name, share) in shares {
+            if !(0.0..1.0).contains(&share) {
+                return Err(Error::Setting(format!(
+                    "`calibration.{name}` is {share}; it must be from 0 to below 1"
+                )));
+            }
+        }
+        match self.generated {
+            Some(count) if !(1000..=MOST_GENERATED).contains(&count) => {
+                Err(Error::Setting(format!(
+                    "`calibration.generated` is {count}; it must be from 1000 to {MOST_GENERATED}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Generated items to measure: fewer where each costs more.
+    fn generated_for(&self, manifest: &Manifest) -> u64 {
+        const CHEAP: usize = 1024;
+        let size: usize = manifest.generator.output.shape.iter().product();
+        let usual = if size <= CHEAP { 100_000 } else { 20_000 };
+        self.generated.unwrap_or(usual)
+    }
+}
+
+/// What runs the networks.
+#[derive(Debug)]
+pub struct Engine<'a> {
+    /// ONNX Runtime.
+    pub runtime: &'a Runtime,
+    /// Device, threads and batch.
+    pub run: RunSettings,
+}
+
+/// What is calibrated, and by what.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The bundle.
+    pub bundle: &'a Bundle,
+    /// Its data, with labels in the bundle's order.
+    pub data: &'a Loaded,
+    /// Items with all their labels.
+    pub audit: Option<&'a Dataset>,
+}
+
+/// Calibrates a bundle; nothing is written.
+pub fn calibrate(
+    subject: Subject<'_>,
+    settings: &CalibrationSettings,
+    engine: &Engine<'_>,
+    progress: &dyn Progress,
+) -> Result<Calibrated, Error> {
+    settings.check()?;
+    let Subject {
+        bundle,
+        data,
+        audit,
+    } = subject;
+    progress.begin("held-out items", None);
+    let real = real_rows(
+        bundle,
+        &data.train.items,
+        &data.validation_positives,
+        engine,
+    )?;
+    let audited = match audit {
+        None => None,
+        Some(audit) => {
+            let each = (0..audit.len() as u32).map(|item| Positive { item, label: 0 });
+            let shown: Vec<Positive> = each.collect();
+            let rows = real_rows(bundle, &audit.items, &shown, engine)?;
+            Some((rows, audit.truth.as_slice()))
+        }
+    };
+    progress.end();
+    let count = settings.generated_for(bundle.manifest());
+    let held_out = HeldOut {
+        bundle,
+        real,
+        generated: generated_rows(bundle, count, engine, progress)?,
+        audited,
+    };
+    progress.begin("choosing the calibration", None);
+    let calibrated = held_out.calibrate(settings)?;
+    progress.end();
+    Ok(calibrated)
+}
+
+impl Calibrated {
+    /// The manifest with this calibration.
+    pub fn manifest(&self, before: &Manifest) -> Manifest {
+        Manifest {
+            calibration: self.entry.clone(),
+            labelling: self.labelling.clone(),
+            ..before.clone()
+        }
+    }
+
+    /// The files of a bundle that a calibration changes: reports first, the manifest last.
+    pub fn files(&self, manifest: &Manifest) -> Result<[(&'static str, String); 3], Error> {
+        let wrong = |e: &dyn std::fmt::Display| Error::Setting(e.to_string());
+        let report = serde_json::to_string_pretty(&self.found).map_err(|e| wrong(&e))?;
+        let model = toml::to_string(manifest).map_err(|e| wrong(&e))?;
+        Ok([
+            (REPORT, report + "\n"),
+            (PAGE, page::page(&self.found)),
+            (MANIFEST, model),
+        ])
+    }
+
+    /// Writes them into a bundle's folder.
+    pub fn write(&self, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
+        for (name, text) in self.files(manifest)? {
+            write_whole(&folder.join(name), text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// One request of `s2m calibrate`.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// A bundle, or the name of an embedded one.
+    pub model: &'a Path,
+    /// A folder of data, or a recipe.
+    pub data: &'a Path,
+    /// Fully labelled data, or none.
+    pub audit: Option<&'a Path>,
+    /// Where the calibrated bundle goes; in place where left out.
+    pub out: Option<&'a Path>,
+    /// Replace a bundle of that name.
+    pub replace: bool,
+    /// None of the data was trained on, so that all of it is held out.
+    pub all_held_out: bool,
+    /// How to choose.
+    pub settings: CalibrationSettings,
+    /// How networks run.
+    pub machine: Machine<'a>,
+}
+
+/// What was calibrated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Done {
+    /// Where the bundle is.
+    pub bundle: PathBuf,
+    /// What led to it.
+    pub found: Found,
+}
+
+/// Calibrates a bundle by a request, and writes it.
+pub fn request(request: &Request<'_>, progress: &dyn Progress) -> Result<Done, Error> {
+    request.settings.check()?;
+    let folder = models::folder(request.model);
+    let Some(out) = request.out.map(Path::to_owned).or_else(|| folder.clone()) else {
+        models::open(request.model)?;
+        return Err(Error::Setting(format!(
+            "`{}` is embedded in the program and stays as it is\nhint: give --out NAME.s2m",
+            request.model.display()
+        )));
+    };
+    let in_place = folder.as_ref() == Some(&out);
+    if !in_place && out.exists() && !request.replace {
+        return Err(Error::Occupied {
+            path: out,
+            what: "a bundle",
+        });
+    }
+    let bundle = models::open(request.model)?;
+    let runtime = Runtime::load(request.machine.onnxruntime)?;
+    let engine = Engine {
+        runtime: &runtime,
+        run: request.machine.run,
+    };
+    progress.begin("reading the data", None);
+    let mut data = own_data::recipe_for(request.data, &bundle)?.load()?;
+    renumber(&mut data, bundle.labels())?;
+    if request.all_held_out {
+        data.validation_positives.append(&mut data.positives);
+    }
+    let audit = match request.audit {
+        None => None,
+        Some(path) => {
+            let recipe = own_data::recipe_for(path, &bundle)?;
+            Some(recipe.load_audit(bundle.labels())?)
+        }
+    };
+    progress.end();
+    let subject = Subject {
+        bundle: &bundle,
+        data: &data,
+        audit: audit.as_ref(),
+    };
+    let calibrated = calibrate(subject, &request.settings, &engine, progress)?;
+    let manifest = calibrated.manifest(bundle.manifest());
+    if in_place {
+        calibrated.write(&out, &manifest)?;
+    } else {
+        let changed = calibrated.files(&manifest)?;
+        let mut files = models::files(request.model)?;
+        files.retain(|(name, _)| changed.iter().all(|(other, _)| name != other));
+        files.extend(changed.map(|(name, text)| (name.to_owned(), text.into_bytes())));
+        s2m_model::bundle::write(&out, &files)?;
+    }
+    Ok(Done {
+        bundle: out,
+        found: calibrated.found,
+    })
+}
+
+/// Brings the labels that items show to the order of a bundle.
+fn renumber(data: &mut Loaded, labels: &Labels) -> Result<(), Error> {
+    let own = &data.train.labels;
+    let missing = labels.names().find(|name| own.find(name).is_none());
+    let unknown = own.names().find(|name| labels.find(name).is_none());
+    if let Some(name) = missing {
+        return Err(Error::Setting(format!(
+            "the model has a label `{name}` that the data does not have"
+        )));
+    }
+    if let Some(name) = unknown {
+        return Err(Error::Setting(format!(
+            "the data has a label `{name}` that the model does not know\nhint: `s2m fit --from MODEL` adds labels"
+        )));
+    }
+    let place: Vec<u8> = own
+        .names()
+        .map(|name| labels.find(name).unwrap_or_default() as u8)
+        .collect();
+    let shown = data
+        .positives
+        .iter_mut()
+        .chain(&mut data.validation_positives);
+    for positive in shown {
+        positive.label = place[usize::from(positive.label)];
+    }
+    Ok(())
+}
+
+/// Bins of a reliability curve.
+const BINS: usize = 10;
+
+/// Of items with about the same predicted probability: the mean prediction and the share for which it
+/// was so, by weight.
+fn reliability(items: impl Iterator<Item = (f64, bool, f64)>) -> Reliability {
+    let mut bins = [[0.0_f64; 3]; BINS];
+    for (probability, seen, weight) in items {
+        let bin = ((probability * BINS as f64) as usize).min(BINS - 1);
+        let values = [1.0, probability, f64::from(u8::from(seen))];
+        for (sum, value) in bins[bin].iter_mut().zip(values) {
+            *sum += weight * value;
+        }
+    }
+    let total: f64 = bins.iter().map(|bin| bin[0]).sum();
+    let filled = bins.iter().filter(|bin| bin[0] > 0.0);
+    let curve: Vec<Bin> = filled
+        .map(|[weight, predicted, seen]| Bin {
+            weight: weight / total,
+            predicted: predicted / weight,
+            seen: seen / weight,
+        })
+        .collect();
+    let error = curve
+        .iter()
+        .map(|bin| bin.weight * (bin.predicted - bin.seen).abs())
+        .sum();
+    Reliability { curve, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reliability_curve_weighs_its_items() {
+        let found =
+            reliability([(0.5, true, 1.0), (0.5, false, 1.0), (1.0, true, 2.0)].into_iter());
+        let bin = |weight, predicted, seen| Bin {
+            weight,
+            predicted,
+            seen,
+        };
+        assert_eq!(found.curve, [bin(0.5, 0.5, 0.5), bin(0.5, 1.0, 1.0)]);
+        assert_eq!(found.error, 0.0);
+        let found = reliability([(0.8, false, 1.0), (0.25, true, 1.0)].into_iter());
+        assert!((found.error - 0.775).abs() < 1e-12);
+    }
+
+    #[test]
+    fn settings_that_no_calibration_can_follow_are_refused() {
+        let settings = CalibrationSettings {
+            highest_floor: 1.0,
+            ..CalibrationSettings::default()
+        };
+        assert_eq!(
+            settings.check().expect_err("refused").to_string(),
+            "`calibration.highest-floor` is 1; it must be from 0 to below 1"
+        );
+        let settings = CalibrationSettings {
+            generated: Some(10),
+            ..CalibrationSettings::default()
+        };
+        assert!(settings.check().is_err());
+    }
+}
