@@ -46,6 +46,9 @@ const FOUND: [&str; 2] = ["metadata.csv", "metadata.jsonl"];
 /// The column of the pictures' names.
 const FILE_NAME: &str = "file_name";
 
+/// The column of one name that is taken without being asked for, where no column holds 1 and 0 alone.
+const LABEL: &str = "label";
+
 /// The column that says what a row is for.
 const SPLIT: &str = "split";
 
@@ -79,7 +82,7 @@ pub enum TableError {
     },
     /// No column holds labels.
     #[error(
-        "`{}` has no column of 1 and 0 alone; its columns are {}\nhint: say which column holds the names of labels, for example `label = \"{}\"`",
+        "`{}` has no column of 1 and 0 alone and none called `label`; its columns are {}\nhint: say which column holds the names of labels, for example `label = \"{}\"`",
         .path.display(), quoted(.columns), .columns.last().map_or("label", String::as_str)
     )]
     NoLabels {
@@ -223,7 +226,8 @@ pub struct Table {
     /// The table, relative to the folder; found by itself where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<PathBuf>,
-    /// The column that names the one label of each row.
+    /// The column that names the one label of each row; `label` where left out, if no column holds 1
+    /// and 0 alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The columns of labels; all that hold 1 and 0 alone where left out.
@@ -343,13 +347,17 @@ impl Table {
             (None, Some(columns)) => Ok(Kind::Columns(columns.clone())),
             (None, None) => {
                 let columns = table.truth_columns();
-                if columns.is_empty() {
-                    return Err(TableError::NoLabels {
-                        path: table.path.clone(),
-                        columns: table.rows.columns.clone(),
-                    });
+                if !columns.is_empty() {
+                    return Ok(Kind::Columns(columns));
                 }
-                Ok(Kind::Columns(columns))
+                let found = &table.rows.columns;
+                if found.iter().any(|column| column == LABEL) {
+                    return Ok(Kind::Name(LABEL.to_owned()));
+                }
+                Err(TableError::NoLabels {
+                    path: table.path.clone(),
+                    columns: found.clone(),
+                })
             }
         }
     }
@@ -661,6 +669,17 @@ mod tests {
     }
 
     #[test]
+    fn a_column_called_label_needs_no_word() {
+        let rows = "file_name,label\na.png,dog\nb.png,cat\nc.png,dog\nd.png,cat\n";
+        let at = pets("metadata.csv", rows);
+        let parts = table(at.path()).read(0).unwrap();
+        assert_eq!(
+            parts.train.labels.names().collect::<Vec<_>>(),
+            ["cat", "dog"]
+        );
+    }
+
+    #[test]
     fn a_column_may_name_the_label() {
         let rows = "file_name,kind\na.png,dog\nb.png,cat\nc.png,dog\nd.png,cat\n";
         let at = pets("labels.csv", rows);
@@ -750,7 +769,7 @@ mod tests {
         );
         assert_eq!(
             refusal("name;cat\na.png;1\n"),
-            "`DIR/metadata.csv` has no column of 1 and 0 alone; its columns are `name;cat`\n\
+            "`DIR/metadata.csv` has no column of 1 and 0 alone and none called `label`; its columns are `name;cat`\n\
              hint: say which column holds the names of labels, for example `label = \"name;cat\"`"
         );
         assert_eq!(

@@ -73,6 +73,9 @@ pub struct ClassifierSettings {
     /// A generator from elsewhere, in the place of a GAN run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<OwnGenerator>,
+    /// Share of labels that are shown wrongly, in the place of what the data says; for trials of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong_labels: Option<f64>,
     /// The data of a generator from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataRecipe>,

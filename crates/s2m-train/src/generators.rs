@@ -144,7 +144,7 @@ pub struct Subjects {
 impl Subjects {
     pub fn open(settings: &ClassifierSettings) -> Result<Self> {
         let origin = settings.origin()?;
-        let (recipes, replicas) = match &origin {
+        let (mut recipes, replicas) = match &origin {
             Origin::Run(gan) => (gan.data.clone(), gan.replicas()),
             Origin::Own(own, data) => {
                 let recipes = vec![(**data).clone()];
@@ -152,6 +152,11 @@ impl Subjects {
                 (recipes, replicas)
             }
         };
+        if let Some(share) = settings.wrong_labels {
+            recipes
+                .iter_mut()
+                .for_each(|recipe| recipe.wrong_labels = share);
+        }
         let uses = |replica: &Replica| settings.uses(replica);
         Ok(Self {
             loaded: replica::load(&recipes)?,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use s2m_data::Dataset;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::onnx::graph::{self, GraphBuilder};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 
+use crate::augment::Augment;
 use crate::classifier::{TrunkSettings, cross_entropy, trunk};
 use crate::device::{Machine, Precision};
 use crate::export::{self, Input};
@@ -35,6 +36,9 @@ pub struct RefereeSettings {
     pub log_every: u64,
     #[serde(default = "lenet5", skip_serializing_if = "is_lenet5")]
     pub network: TrunkSettings,
+    /// How pictures are changed before they are seen; not at all where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub augment: Option<Augment>,
     pub optimizer: OptimizerSettings,
     #[serde(default)]
     pub precision: Precision,
@@ -96,6 +100,10 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     }
     let data = settings.data.load()?;
     let trunk = trunk(&settings.network, &data)?;
+    if let Some(augment) = settings.augment {
+        let picture = trunk.picture();
+        augment.check(picture.context("`augment` changes pictures; the data has points")?)?;
+    }
     let classes = i64::from(data.train.original.iter().copied().max().unwrap_or(0)) + 1;
     let replica = Replica {
         data: 0,
@@ -134,6 +142,7 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         items,
         count,
         batch: settings.batch,
+        augment: settings.augment.zip(trunk.picture()),
     };
     folder.claim(settings)?;
     let taken = training::run(&mut lesson, &plan, &folder, machine)?;
@@ -170,13 +179,15 @@ struct Lesson<'a> {
     items: Labelled,
     count: i64,
     batch: i64,
+    /// Changes, and the pictures' sides.
+    augment: Option<(Augment, [i64; 3])>,
 }
 
 impl Work for Lesson<'_> {
     fn needs(&self) -> Needs {
         Needs {
             normal: 0,
-            uniform: self.batch,
+            uniform: self.batch + self.augment.map_or(0, |_| Augment::needs(self.batch)),
         }
     }
 
@@ -187,7 +198,10 @@ impl Work for Lesson<'_> {
     fn step(&mut self, _at: u64, draws: &mut Draws) -> Tensor {
         let place = draws.uniform(self.batch).to_kind(Kind::Double);
         let chosen = (place * self.count as f64).to_kind(Kind::Int64).view(-1);
-        let x = self.items.items.index_select(0, &chosen).unsqueeze(0);
+        let mut x = self.items.items.index_select(0, &chosen).unsqueeze(0);
+        if let Some((augment, picture)) = self.augment {
+            x = augment.apply(&x, picture, draws);
+        }
         let classes = self.items.classes.index_select(0, &chosen).unsqueeze(0);
         let (_, logits) = forward(self.trunk, self.trained.weights(), &x, Mode::Training);
         let loss = cross_entropy(&logits, &classes);

@@ -26,6 +26,8 @@ pub(crate) fn with_purity(
             "--purity is {purity}; it must lie strictly between 0 and 1"
         )));
     }
+    // The wish picks the floor, in the place of the bundle's.
+    target.weighting = target.weighting.with_log_floor(f64::NEG_INFINITY);
     let mut pilot = FIRST_PILOT;
     let log_weights = loop {
         let log_weights = weigh_first(pool, &mut target, pilot, progress)?;

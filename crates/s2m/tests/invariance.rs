@@ -323,4 +323,14 @@ fn purity_picks_a_floor_and_reaches_it() {
         pure.predicted_purity
     );
     assert!(pure.calibration.floor > 0.0 && pure.support_share < plain.support_share);
+    // A floor of the bundle gives way, also where it would reach more than the wish.
+    let mut floored = Request {
+        samples: count(1000),
+        ..request(&model, "A - \"B-c\"", &root.path().join("floored"))
+    };
+    floored.settings.overrides.floor = Some(0.8);
+    floored.settings.overrides.purity = Some(0.7);
+    floored.settings.sampler = SamplerChoice::Reject { tv: 0.05 };
+    let floored = sample(&floored, &Silent).unwrap().remove(0).unwrap();
+    assert_eq!(floored.calibration.floor, pure.calibration.floor);
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use s2m::fit::{self, DEFAULT_ITEMS, Request, Training, fit};
+use s2m::fit::{self, Backbone, DEFAULT_ITEMS, Request, Training, Way, fit};
 use s2m_data::recipe::LabellingRecipe;
 use s2m_model::manifest::LayoutName;
 use s2m_model::probe::Said;
@@ -17,6 +17,7 @@ use crate::streams::Streams;
 const EXAMPLES: &str = "Examples:
   s2m fit --generator g.onnx --data pets --out pets.s2m
   s2m fit --generator g.onnx --data faces.toml --out faces.s2m --uniform z --device cuda
+  s2m fit --from pets.s2m --data more-pets --out more-pets.s2m
 
 `pets` holds a folder of pictures per label, or pictures and `metadata.csv`; a recipe names any
 other data. What the generator takes and gives is worked out from its file and a trial run, and
@@ -28,8 +29,12 @@ when you type the same command again. Training is done by `s2m-train`; libtorch 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FitArgs {
     /// Generator: an ONNX file from noise (and class) to items
-    #[arg(long, value_name = "G.onnx")]
-    generator: PathBuf,
+    #[arg(long, value_name = "G.onnx", required_unless_present = "from")]
+    generator: Option<PathBuf>,
+
+    /// Bundle to add labels to: its generator and its trunk stay, only the outputs are fitted
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["generator", "backbone"])]
+    from: Option<PathBuf>,
 
     /// Data: a folder of pictures with labels, or a recipe (.toml)
     #[arg(long, value_name = "PATH")]
@@ -94,6 +99,26 @@ struct GeneratorOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Fitting")]
 struct FittingOptions {
+    /// How the real output is fitted [default: all ways, and the one with the best held-out likelihood]
+    #[arg(long, value_enum)]
+    real: Option<WayName>,
+
+    /// ONNX network that turns items into features, in the place of a trunk that is trained
+    #[arg(long, value_name = "B.onnx")]
+    backbone: Option<PathBuf>,
+
+    /// Value of that network that holds the features [default: its only output]
+    #[arg(long, value_name = "NAME", requires = "backbone")]
+    features: Option<String>,
+
+    /// Values of black and white at its input [default: -1,1]
+    #[arg(long, value_name = "LOW,HIGH", value_parser = range, allow_hyphen_values = true, requires = "backbone")]
+    backbone_range: Option<[f64; 2]>,
+
+    /// Draw every label equally often while training; what is fitted stays about the data as it is
+    #[arg(long)]
+    balance: bool,
+
     /// Passes over the training items [default: by the items]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     epochs: Option<u64>,
@@ -116,6 +141,16 @@ struct FittingOptions {
 enum LabellingName {
     OneOf,
     PerClass,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum WayName {
+    /// All outputs on one trunk, as the paper does
+    Shared,
+    /// On a trunk that the class output alone has trained
+    Frozen,
+    /// On a trunk of its own, which sees blurred pictures
+    Smoothed,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -142,7 +177,7 @@ fn range(text: &str) -> Result<[f64; 2], String> {
 pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
     let about = &args.about;
     let request = Request {
-        generator: &args.generator,
+        generator: args.generator.as_deref(),
         data: &args.data,
         out: &args.out,
         work: args.work.as_deref(),
@@ -161,6 +196,13 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
             LabellingName::PerClass => LabellingRecipe::PerClass {},
         },
         training: Training {
+            way: args.fitting.real.map(|way| match way {
+                WayName::Shared => Way::Shared,
+                WayName::Frozen => Way::Frozen,
+                WayName::Smoothed => Way::Smoothed,
+            }),
+            backbone: backbone(args),
+            balance: args.fitting.balance,
             epochs: args.fitting.epochs,
             batch: args.fitting.batch,
             items: args.fitting.items,
@@ -179,6 +221,18 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
             Ok(Answer::Yes)
         }
     }
+}
+
+fn backbone(args: &FitArgs) -> Option<Backbone> {
+    if let Some(model) = &args.from {
+        return Some(Backbone::Of(model.clone()));
+    }
+    let fitting = &args.fitting;
+    fitting.backbone.as_ref().map(|file| Backbone::File {
+        file: file.clone(),
+        features: fitting.features.clone(),
+        range: fitting.backbone_range,
+    })
 }
 
 #[cfg(test)]

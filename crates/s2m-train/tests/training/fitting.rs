@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use s2m::fit::{Answer, Request, Training, fit};
+use s2m::fit::{Answer, Request, Training, Way, fit};
 use s2m::progress::{Progress, Silent};
 use s2m::trainer::{Ended, Job, Train, TrainerError};
 use s2m_data::recipe::LabellingRecipe;
@@ -88,17 +88,19 @@ fn generator(folder: &Path, objective: &str) -> PathBuf {
 
 fn request<'a>(generator: &'a Path, data: &'a Path, out: &'a Path) -> Request<'a> {
     Request {
-        generator,
+        generator: Some(generator),
         data,
         out,
         work: None,
         said: Said::default(),
         labelling: LabellingRecipe::OneOf { weights: None },
         training: Training {
+            way: Some(Way::Shared),
             epochs: Some(1),
             batch: Some(64),
             items: Some(300),
             seed: 3,
+            ..Training::default()
         },
         onnxruntime: None,
         replace: false,

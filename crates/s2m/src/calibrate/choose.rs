@@ -12,6 +12,7 @@ use s2m_core::calibration::odds::{self, Generated};
 use s2m_core::calibration::{priors, purity, temperature};
 use s2m_core::density::Labelling;
 use s2m_core::labels::LabelSet;
+use s2m_core::log_sum_exp;
 use s2m_core::query::Query;
 use s2m_core::tail::tail_index;
 use s2m_core::weight::{Calibration, LogitError, Temperature, Weighting};
@@ -150,7 +151,7 @@ impl HeldOut<'_> {
             tempered: used > by_likelihood,
             odds_clip: clip,
             auc: odds::auc(&second.real, &made_second.real),
-            loss: work.real_loss([&second, &made_second]),
+            gain: work.gain([&second, &made_second]),
             before: real_reliability([&second, &made_second], f64::from),
             after: real_reliability([&second, &made_second], |v| {
                 work.correction.log_odds(f64::from(v)) / by_likelihood
@@ -165,6 +166,8 @@ impl HeldOut<'_> {
             class_reliability: class_reliability(&second, class.temperature),
             class_on_real: sureness(&second.class, classes, class.temperature),
             class_on_generated: sureness(&made_second.class, classes, class.temperature),
+            score: real.gain - class_loss(&second, class.temperature),
+            ways: BTreeMap::new(),
             real,
             label_weights,
             joint_classes,
@@ -491,18 +494,19 @@ impl Chosen<'_> {
         Ok(report)
     }
 
-    /// Loss of D_v as used, on real and generated items.
-    fn real_loss(&self, sides: [&Rows; 2]) -> f64 {
+    /// How much nearer to real items the weights bring generated ones; see [`RealFound::gain`].
+    fn gain(&self, [real, generated]: [&Rows; 2]) -> f64 {
         let log_clip = self.clip().ln();
-        let side = |rows: &Rows, sign: f64| {
-            let loss = |v: &f32| {
-                let log_odds =
-                    self.correction.log_odds(f64::from(*v)) / self.entry.temperature.real;
-                (-sign * log_odds.clamp(-log_clip, log_clip)).exp().ln_1p()
+        let log_weights = |rows: &Rows| -> Vec<f64> {
+            let log_odds = |v: &f32| {
+                let log_odds = self.correction.log_odds(f64::from(*v));
+                (log_odds / self.entry.temperature.real).clamp(-log_clip, log_clip)
             };
-            rows.real.iter().map(loss).sum::<f64>() / rows.count().max(1) as f64
+            rows.real.iter().map(log_odds).collect()
         };
-        side(sides[0], 1.0) + side(sides[1], -1.0)
+        let n = |rows: &Rows| rows.count().max(1) as f64;
+        let mean_log = log_weights(real).iter().sum::<f64>() / n(real);
+        mean_log - (log_sum_exp(log_weights(generated).into_iter()) - n(generated).ln())
     }
 }
 
@@ -553,6 +557,17 @@ fn class_reliability(rows: &Rows, temperature: f64) -> Reliability {
         probabilities.into_iter().enumerate().map(label)
     });
     reliability(each)
+}
+
+/// Mean loss of the labels that items show.
+fn class_loss(rows: &Rows, temperature: f64) -> f64 {
+    let loss = |at: usize| {
+        let probabilities = softmax(rows.evidence(at).class_logits, temperature);
+        -probabilities[usize::from(rows.labels[at])]
+            .max(f64::MIN_POSITIVE)
+            .ln()
+    };
+    (0..rows.count()).map(loss).sum::<f64>() / rows.count().max(1) as f64
 }
 
 fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {

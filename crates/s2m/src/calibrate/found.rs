@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use s2m_core::calibration::temperature::TemperatureFit;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::{PAGE, REPORT, page};
+use crate::error::Error;
 
 /// Everything that led to a calibration.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// Name of the bundle.
     pub model: String,
@@ -26,6 +29,12 @@ pub struct Found {
     pub class_on_generated: Sureness,
     /// The real output.
     pub real: RealFound,
+    /// Log likelihood of held-out items with their labels, per item and up to a constant: the gain of
+    /// the real output less the loss of the class output.
+    pub score: f64,
+    /// The ways to fit the real output that were tried, by their scores; empty where one was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ways: BTreeMap<String, f64>,
     /// Weights of the labels, as stated and as estimated.
     pub label_weights: LabelWeights,
     /// Every joint class, by its query.
@@ -36,8 +45,17 @@ pub struct Found {
     pub warnings: Vec<String>,
 }
 
+impl Found {
+    /// Its two files in a bundle: name and text of each.
+    pub fn files(&self) -> Result<[(&'static str, String); 2], Error> {
+        let report = serde_json::to_string_pretty(self);
+        let report = report.map_err(|e| Error::Setting(e.to_string()))?;
+        Ok([(REPORT, report + "\n"), (PAGE, page::page(self))])
+    }
+}
+
 /// A temperature and what it changed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     /// The temperature.
     pub temperature: f64,
@@ -64,7 +82,7 @@ impl From<&TemperatureFit> for Fit {
 }
 
 /// The real output: how it was corrected, and how well it does on items that had no part in that.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RealFound {
     /// `temperature`, `platt` or `isotonic`.
     pub correction: String,
@@ -81,8 +99,10 @@ pub struct RealFound {
     pub odds_clip: f64,
     /// Probability that a real item has the larger logit.
     pub auc: f64,
-    /// Loss of a real and a generated item together, at the temperature used.
-    pub loss: f64,
+    /// How much nearer the weights, as used, bring generated items to real ones: the mean log weight
+    /// of real items less the log of the mean weight of generated ones, which is the KL distance from
+    /// real items that they take away.
+    pub gain: f64,
     /// As the network gives it.
     pub before: Reliability,
     /// Corrected, at the temperature by likelihood.
@@ -90,7 +110,7 @@ pub struct RealFound {
 }
 
 /// Predicted against seen.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reliability {
     /// The curve.
     pub curve: Vec<Bin>,
@@ -99,7 +119,7 @@ pub struct Reliability {
 }
 
 /// Items with about the same predicted probability.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
     /// Share of all items.
     pub weight: f64,
@@ -110,7 +130,7 @@ pub struct Bin {
 }
 
 /// How sure the class output is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sureness {
     /// Mean of the largest probability.
     pub mean_largest_probability: f64,
@@ -119,7 +139,7 @@ pub struct Sureness {
 }
 
 /// Weights of the labels (`one-of`) or class priors (`per-class`), as bundles state them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabelWeights {
     /// As stated, with mean 1.
     pub stated: Vec<f64>,
@@ -133,7 +153,7 @@ pub struct LabelWeights {
 }
 
 /// Two labels that enough items carry at once.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabelPair {
     /// Their names.
     pub labels: [String; 2],
@@ -146,7 +166,7 @@ pub struct LabelPair {
 }
 
 /// One joint class.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JointClass {
     /// Generated items with weight.
     pub supported: usize,
@@ -164,7 +184,7 @@ pub struct JointClass {
 }
 
 /// An exclusion margin, or why there is none.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarginFound {
     /// A new real item that shows an excluded label gets weight with at most this probability.
@@ -183,7 +203,7 @@ pub enum MarginFound {
 }
 
 /// Effective shares of generated items.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
     /// Without the real output.
     pub without_real: f64,
@@ -194,7 +214,7 @@ pub struct Shares {
 }
 
 /// What is predicted for samples.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Share of right items.
     pub predicted_purity: f64,
@@ -203,7 +223,7 @@ pub struct Prediction {
 }
 
 /// What fully labelled items say.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditFound {
     /// Items.
     pub items: usize,
@@ -216,7 +236,7 @@ pub struct AuditFound {
 }
 
 /// Audited items that get weight for a joint class.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Contamination {
     /// How many.
     pub items: usize,

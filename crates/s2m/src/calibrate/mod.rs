@@ -215,14 +215,9 @@ impl Calibrated {
 
     /// The files of a bundle that a calibration changes: reports first, the manifest last.
     pub fn files(&self, manifest: &Manifest) -> Result<[(&'static str, String); 3], Error> {
-        let wrong = |e: &dyn std::fmt::Display| Error::Setting(e.to_string());
-        let report = serde_json::to_string_pretty(&self.found).map_err(|e| wrong(&e))?;
-        let model = toml::to_string(manifest).map_err(|e| wrong(&e))?;
-        Ok([
-            (REPORT, report + "\n"),
-            (PAGE, page::page(&self.found)),
-            (MANIFEST, model),
-        ])
+        let model = toml::to_string(manifest).map_err(|e| Error::Setting(e.to_string()))?;
+        let [report, page] = self.found.files()?;
+        Ok([report, page, (MANIFEST, model)])
     }
 
     /// Writes them into a bundle's folder.

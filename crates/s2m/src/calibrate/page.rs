@@ -198,8 +198,9 @@ fn real(found: &Found) -> String {
         })
         .collect();
     let said = format!(
-        "<p>AUC {:.3} on held-out items. Temperature {:.2} by likelihood, {:.2} used. Odds are kept below {}.</p>\n",
+        "<p>AUC {:.3} on held-out items. Its weights take away {:.3} of the KL distance between real and generated items. Temperature {:.2} by likelihood, {:.2} used. Odds are kept below {}.</p>\n",
         real.auc,
+        real.gain,
         real.by_likelihood,
         real.used,
         count(real.odds_clip as usize),
@@ -209,11 +210,23 @@ fn real(found: &Found) -> String {
         "loss",
         "above the least<small>± standard error</small>",
     ];
-    said + &table(
-        "Loss of a real and a generated item together, on items that the correction was not fitted to. The simplest within one standard error of the least is chosen.",
-        &heads,
-        &rows,
-    )
+    let mut ways = String::new();
+    for (name, score) in &found.ways {
+        let _ = writeln!(ways, "<li>{}: {score:.4}</li>", escape(name));
+    }
+    let ways = if ways.is_empty() {
+        ways
+    } else {
+        format!(
+            "<p>Ways to fit it, by the log likelihood of held-out items with their labels:</p>\n<ul>\n{ways}</ul>\n"
+        )
+    };
+    said + &ways
+        + &table(
+            "Loss of a real and a generated item together, on items that the correction was not fitted to. The simplest within one standard error of the least is chosen.",
+            &heads,
+            &rows,
+        )
 }
 
 fn label_weights(found: &Found) -> String {

@@ -1,24 +1,35 @@
 //! `s2m fit`: classifiers for somebody's generator and somebody's labels, as a bundle.
 //!
+//! `schedule` has the run files.
+//!
 //! Works out what the generator takes and gives, brings the data to its size, writes the run file that
 //! `s2m-train classifier` trains by, and takes the bundle from there. A run that was stopped goes on.
 
+mod schedule;
+
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use s2m_data::recipe::{DataRecipe, LabellingRecipe, Loaded};
+use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
-use s2m_model::manifest::GeneratorEntry;
+use s2m_model::manifest::{GeneratorEntry, Prior};
 use s2m_model::probe::{ProbeError, Probed, Said, probe};
 use s2m_model::runtime::Runtime;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::calibrate::REPORT;
+use crate::calibrate::found::Found;
 use crate::error::Error;
+use crate::models;
 use crate::output::write_whole;
 use crate::own_data;
 use crate::progress::Progress;
 use crate::trainer::{Ended, Job, Kind, Train};
+
+use schedule::Schedule;
+pub use schedule::{DEFAULT_ITEMS, Way};
 
 /// Why nothing can be fitted.
 #[derive(Debug, Error)]
@@ -37,6 +48,9 @@ pub enum FitError {
     /// The name of the bundle is none.
     #[error("`{}` is no name for a bundle\nhint: give --out NAME.s2m", .0.display())]
     Name(PathBuf),
+    /// There is nothing to generate with.
+    #[error("there is no generator\nhint: give --generator G.onnx, or --from MODEL to add labels to a bundle")]
+    NoGenerator,
     /// The bundle is there already.
     #[error("`{}` already exists\nhint: choose another name, or pass --force to replace it", .0.display())]
     Exists(PathBuf),
@@ -45,8 +59,8 @@ pub enum FitError {
 /// One request.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// The generator, an ONNX file.
-    pub generator: &'a Path,
+    /// The generator, an ONNX file; that of the bundle to which labels are added where left out.
+    pub generator: Option<&'a Path>,
     /// A folder of data, or a recipe.
     pub data: &'a Path,
     /// The bundle to make.
@@ -68,6 +82,12 @@ pub struct Request<'a> {
 /// How classifiers are trained; what is left out is chosen by the items.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Training {
+    /// How the real output is fitted; all ways are tried where left out.
+    pub way: Option<Way>,
+    /// What turns items into features; trained with the classifiers where left out.
+    pub backbone: Option<Backbone>,
+    /// Draw every label equally often.
+    pub balance: bool,
     /// Passes over the training items.
     pub epochs: Option<u64>,
     /// Items per step.
@@ -76,6 +96,22 @@ pub struct Training {
     pub items: Option<u32>,
     /// Seed of first weights and generated items.
     pub seed: u64,
+}
+
+/// A network that turns items into features and stays as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Backbone {
+    /// An ONNX file, and which of its values are the features.
+    File {
+        /// The file.
+        file: PathBuf,
+        /// The value; the only output where left out.
+        features: Option<String>,
+        /// What black and white are at its input; -1 and 1 where left out.
+        range: Option<[f64; 2]>,
+    },
+    /// The trunk of a bundle that `s2m` trained, to which labels are added.
+    Of(PathBuf),
 }
 
 /// What was decided and made.
@@ -113,7 +149,7 @@ pub fn fit(
     let data = recipe.load()?;
     progress.end();
     check(&generator.first.entry, &data)?;
-    let probed = generator.with_labels(request, data.train.labels.len(), &runtime)?;
+    let probed = generator.with_labels(data.train.labels.len(), &runtime)?;
     let mut decided = probed.decided.clone();
     decided.push(about(&data));
     for line in &decided {
@@ -124,22 +160,56 @@ pub fn fit(
         progress.note(note);
     }
     let work = work_folder(request, &name);
-    let run_file = write_work(&work, &probed, &recipe, &data, &request.training)?;
+    write_work(&work, &probed)?;
+    let schedule = Schedule::new(request, &data.train.items.shape, &work)?;
+    let ways = schedule.ways(request.training.way);
     drop(data);
-    let out = work.join("classifier");
-    let job = Job {
-        kind: Kind::Classifier,
-        run_file: &run_file,
-        out: &out,
-    };
-    if trainer.train(&job)? == Ended::No {
-        return Ok(Answer::No);
+    let mut tried = Vec::new();
+    for &way in &ways {
+        if ways.len() > 1 {
+            progress.note(&format!(
+                "the real output fitted in the way `{}`",
+                way.name()
+            ));
+        }
+        let run_file = work.join(format!("{}.toml", way.name()));
+        let text = schedule.run_file(way, &recipe, &work)?;
+        write_whole(&run_file, text.as_bytes())?;
+        let out = work.join(way.name());
+        let job = Job {
+            kind: Kind::Classifier,
+            run_file: &run_file,
+            out: &out,
+        };
+        if trainer.train(&job)? == Ended::No {
+            return Ok(Answer::No);
+        }
+        let made = out.join(format!(
+            "{}-seed-{}.s2m",
+            recipe.name, request.training.seed
+        ));
+        let score = found(&made)?.score;
+        tried.push((way, score, made));
     }
-    let made = out.join(format!(
-        "{}-seed-{}.s2m",
-        recipe.name, request.training.seed
-    ));
-    publish(&made, request.out, &name)?;
+    let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (way, _, made) = best.expect("there is a way at least");
+    let mut scores = BTreeMap::new();
+    if tried.len() > 1 {
+        let score = |(way, score, _): &(Way, f64, PathBuf)| (way.name().to_owned(), *score);
+        scores = tried.iter().map(score).collect();
+        let all: Vec<String> = tried
+            .iter()
+            .map(|(way, score, _)| format!("{} {score:.4}", way.name()))
+            .collect();
+        let line = format!(
+            "real output: `{}` has the largest log likelihood of held-out items ({})",
+            way.name(),
+            all.join(", ")
+        );
+        progress.note(&line);
+        decided.push(line);
+    }
+    publish(made, request.out, &name, scores)?;
     Ok(Answer::Fitted(Fitted {
         bundle: request.out.to_owned(),
         decided,
@@ -166,34 +236,65 @@ fn bundle_name(request: &Request<'_>) -> Result<String, Error> {
 struct Described {
     file: String,
     bytes: Vec<u8>,
+    said: Said,
     first: Probed,
 }
 
 impl Described {
     fn of(request: &Request<'_>, runtime: &Runtime) -> Result<Self, Error> {
-        let file = request.generator.display().to_string();
-        let bytes = fs::read(request.generator).map_err(|e| Error::Read {
-            path: request.generator.to_owned(),
-            reason: e.to_string(),
-        })?;
-        // How many labels there are is not known yet; the size of an item does not depend on it.
-        let said = Said {
-            class_input: None,
-            ..request.said.clone()
+        let (file, bytes, said) = match (request.generator, &request.training.backbone) {
+            (Some(path), _) => {
+                let bytes = fs::read(path).map_err(|e| Error::Read {
+                    path: path.to_owned(),
+                    reason: e.to_string(),
+                })?;
+                (path.display().to_string(), bytes, request.said.clone())
+            }
+            (None, Some(Backbone::Of(model))) => inside(model)?,
+            (None, _) => return Err(FitError::NoGenerator.into()),
         };
-        let first = probe(&file, bytes.clone(), 1, &said, runtime).map_err(FitError::from)?;
-        Ok(Self { file, bytes, first })
+        // How many labels there are is not known yet; the size of an item does not depend on it.
+        let without_class = Said {
+            class_input: None,
+            ..said.clone()
+        };
+        let first = probe(&file, bytes.clone(), 1, &without_class, runtime);
+        Ok(Self {
+            first: first.map_err(FitError::from)?,
+            file,
+            bytes,
+            said,
+        })
     }
 
-    fn with_labels(
-        &self,
-        request: &Request<'_>,
-        labels: usize,
-        runtime: &Runtime,
-    ) -> Result<Probed, Error> {
+    fn with_labels(&self, labels: usize, runtime: &Runtime) -> Result<Probed, Error> {
         let bytes = self.bytes.clone();
-        Ok(probe(&self.file, bytes, labels, &request.said, runtime).map_err(FitError::from)?)
+        Ok(probe(&self.file, bytes, labels, &self.said, runtime).map_err(FitError::from)?)
     }
+}
+
+/// The generator of a bundle, and what the bundle says about it.
+fn inside(model: &Path) -> Result<(String, Vec<u8>, Said), Error> {
+    let bundle = models::open(model)?;
+    let GeneratorEntry {
+        file,
+        latents,
+        class,
+        output,
+        ..
+    } = bundle.manifest().generator.clone();
+    let uniform = latents.iter().filter(|l| l.prior == Prior::Uniform);
+    let said = Said {
+        uniform: uniform.map(|latent| latent.input.clone()).collect(),
+        class_input: class.map(|class| class.input),
+        output: Some(output.name),
+        layout: output.layout,
+        range: output.range,
+    };
+    let files = models::files(model)?;
+    let bytes = files.into_iter().find(|(name, _)| *name == file);
+    let (_, bytes) = bytes.ok_or(FitError::NoGenerator)?;
+    Ok((format!("{} of {}", file, model.display()), bytes, said))
 }
 
 /// Generator and data must have the same shape.
@@ -234,101 +335,51 @@ fn work_folder(request: &Request<'_>, name: &str) -> PathBuf {
     )
 }
 
-/// Writes the generator and the run file; returns the latter.
-fn write_work(
-    work: &Path,
-    probed: &Probed,
-    recipe: &DataRecipe,
-    data: &Loaded,
-    training: &Training,
-) -> Result<PathBuf, Error> {
+/// Writes what training starts from.
+fn write_work(work: &Path, probed: &Probed) -> Result<(), Error> {
     fs::create_dir_all(work).map_err(Error::write(work))?;
-    write_whole(&work.join("generator.onnx"), &probed.bytes)?;
+    write_whole(&work.join(GENERATOR), &probed.bytes)?;
     let entry = toml::to_string(&probed.entry).map_err(|e| Error::Setting(e.to_string()))?;
-    write_whole(&work.join("generator.toml"), entry.as_bytes())?;
-    let run_file = work.join("classifier.toml");
-    let text = run_text(work, recipe, data, training)?;
-    write_whole(&run_file, text.as_bytes())?;
-    Ok(run_file)
+    write_whole(&work.join(ENTRY), entry.as_bytes())
 }
 
-/// The run file: trunk and schedule by the shape of the items.
-fn run_text(
-    work: &Path,
-    recipe: &DataRecipe,
-    data: &Loaded,
-    training: &Training,
-) -> Result<String, Error> {
-    let shape = data.train.items.shape.as_slice();
-    let chosen = match shape {
-        [_] => Chosen::POINTS,
-        [1, 28, 28] => Chosen::DIGITS,
-        _ => Chosen::PICTURES,
-    };
-    let toml =
-        |value: &DataRecipe| toml::to_string(value).map_err(|e| Error::Setting(e.to_string()));
-    let data_text: String = toml(recipe)?
-        .lines()
-        .map(|line| match line.strip_prefix('[') {
-            Some(rest) => format!("[data.{rest}\n"),
-            None => format!("{line}\n"),
-        })
-        .collect();
-    let generator = work.join("generator.toml");
-    Ok(format!(
-        "# Written by `s2m fit`.\nepochs = {}\nbatch = {}\n{}\n\n[generator]\nfile = {:?}\nitems = {}\nseed = {}\n\n[data]\n{data_text}",
-        training.epochs.unwrap_or(chosen.epochs),
-        training.batch.unwrap_or(chosen.batch),
-        chosen.text,
-        generator.display().to_string(),
-        training.items.unwrap_or(DEFAULT_ITEMS),
-        training.seed,
-    ))
-}
+/// The generator and what is said about it, in the folder of the training.
+const GENERATOR: &str = "generator.onnx";
+const ENTRY: &str = "generator.toml";
 
-/// Generated items to train on, unless said otherwise.
-pub const DEFAULT_ITEMS: u32 = 50_000;
-
-/// What is chosen for items of one kind.
-struct Chosen {
-    epochs: u64,
-    batch: u64,
-    text: &'static str,
-}
-
-impl Chosen {
-    const POINTS: Self = Self {
-        epochs: 30,
-        batch: 256,
-        text: "network = { kind = \"mlp\", hidden = [256, 256, 256] }\nreal = { fit = \"shared\" }\noptimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
-    };
-    const DIGITS: Self = Self {
-        epochs: 20,
-        batch: 256,
-        text: "network = { kind = \"lenet5\" }\nreal = { fit = \"shared\" }\noptimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
-    };
-    /// D_v on a trunk that only D_r trained: it would separate real from generated by pixel detail.
-    const PICTURES: Self = Self {
-        epochs: 30,
-        batch: 128,
-        text: "network = { kind = \"mobilenet-v2\" }\nreal = { fit = \"frozen\", epochs = 5 }\noptimizer = { kind = \"sgd\", learning-rate = 0.05, momentum = 0.9, schedule = \"cosine\" }\naugment = { flip = true, shift = 4 }",
-    };
-}
-
-/// Puts the finished bundle where it was asked for, under its name; it appears whole.
-fn publish(made: &Path, out: &Path, name: &str) -> Result<(), Error> {
+/// Puts a finished bundle where it was asked for, under its name; it appears whole.
+fn publish(
+    made: &Path,
+    out: &Path,
+    name: &str,
+    scores: BTreeMap<String, f64>,
+) -> Result<(), Error> {
     let bundle = Bundle::open(made)?;
     let mut manifest = bundle.manifest().clone();
     name.clone_into(&mut manifest.name);
     let text = toml::to_string(&manifest).map_err(|e| Error::Setting(e.to_string()))?;
-    let mut files = vec![(MANIFEST.to_owned(), text.into_bytes())];
-    for file in [&manifest.generator.file, &manifest.classifier.file] {
-        let path = made.join(file);
-        let bytes = fs::read(&path).map_err(|e| Error::Read {
-            path: path.clone(),
-            reason: e.to_string(),
-        })?;
-        files.push((file.clone(), bytes));
-    }
+    let mut found = found(made)?;
+    name.clone_into(&mut found.model);
+    found.ways = scores;
+    let mut changed = found.files()?.map(|(name, text)| (name, text)).to_vec();
+    changed.push((MANIFEST, text));
+    let mut files = models::files(made)?;
+    files.retain(|(name, _)| changed.iter().all(|(other, _)| name != other));
+    files.extend(
+        changed
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text.into_bytes())),
+    );
     Ok(s2m_model::bundle::write(out, &files)?)
+}
+
+/// What calibration found for a bundle.
+fn found(made: &Path) -> Result<Found, Error> {
+    let path = made.join(REPORT);
+    let fail = |reason: String| Error::Read {
+        path: path.clone(),
+        reason,
+    };
+    let text = fs::read_to_string(&path).map_err(|e| fail(e.to_string()))?;
+    serde_json::from_str(&text).map_err(|e| fail(e.to_string()))
 }

@@ -1,0 +1,207 @@
+//! The run files of a fit: trunk and schedule by the shape of the items, one file for each way to fit D_v.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use s2m_data::recipe::DataRecipe;
+use s2m_model::bundle::Bundle;
+
+use super::{Backbone, ENTRY, Request, Training};
+use crate::error::Error;
+use crate::models;
+
+/// Generated items to train on, unless said otherwise.
+pub const DEFAULT_ITEMS: u32 = 50_000;
+
+/// How the real output is fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// All outputs on one trunk, as the paper does.
+    Shared,
+    /// On a trunk that the class output alone has trained.
+    Frozen,
+    /// On a trunk of its own, which sees blurred pictures.
+    Smoothed,
+}
+
+impl Way {
+    /// Its name in run files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Frozen => "frozen",
+            Self::Smoothed => "smoothed",
+        }
+    }
+}
+
+/// What a run file says beside the way and the data.
+pub(super) struct Schedule<'a> {
+    training: &'a Training,
+    chosen: Chosen,
+    network: String,
+}
+
+/// What is chosen for items of one kind.
+#[derive(Clone, Copy)]
+struct Chosen {
+    epochs: u64,
+    batch: u64,
+    network: &'static str,
+    rest: &'static str,
+    ways: &'static [Way],
+    /// Whether the class output has a trunk to itself before all outputs share it.
+    class_first: bool,
+}
+
+impl Chosen {
+    const POINTS: Self = Self {
+        epochs: 30,
+        batch: 256,
+        network: "{ kind = \"mlp\", hidden = [256, 256, 256] }",
+        rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
+        ways: &[Way::Shared, Way::Frozen],
+        class_first: false,
+    };
+    const DIGITS: Self = Self {
+        epochs: 20,
+        batch: 256,
+        network: "{ kind = \"lenet5\" }",
+        rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
+        ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
+        class_first: false,
+    };
+    const PICTURES: Self = Self {
+        epochs: 30,
+        batch: 128,
+        network: "{ kind = \"mobilenet-v2\" }",
+        rest: "optimizer = { kind = \"sgd\", learning-rate = 0.05, momentum = 0.9, schedule = \"cosine\" }\naugment = { flip = true, shift = 4 }",
+        ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
+        class_first: true,
+    };
+    /// Outputs alone, on features that stay as they are.
+    const HEADS: Self = Self {
+        epochs: 30,
+        batch: 256,
+        network: "",
+        rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
+        ways: &[Way::Frozen],
+        class_first: false,
+    };
+}
+
+/// Passes of the shorter phase, out of those of the longer one.
+const SHORTER: u64 = 6;
+
+impl<'a> Schedule<'a> {
+    /// The schedule for items of a shape; what it needs of other bundles goes to `work`.
+    pub(super) fn new(
+        request: &'a Request<'_>,
+        shape: &[usize],
+        work: &Path,
+    ) -> Result<Self, Error> {
+        let training = &request.training;
+        let (chosen, network) = match &training.backbone {
+            Some(backbone) => (Chosen::HEADS, backbone_text(backbone, work)?),
+            None => {
+                let chosen = match shape {
+                    [_] => Chosen::POINTS,
+                    [1, 28, 28] => Chosen::DIGITS,
+                    _ => Chosen::PICTURES,
+                };
+                (chosen, chosen.network.to_owned())
+            }
+        };
+        Ok(Self {
+            training,
+            chosen,
+            network,
+        })
+    }
+
+    /// The ways to try.
+    pub(super) fn ways(&self, asked: Option<Way>) -> Vec<Way> {
+        match asked {
+            Some(way) if self.training.backbone.is_none() => vec![way],
+            _ => self.chosen.ways.to_vec(),
+        }
+    }
+
+    /// The run file of one way.
+    pub(super) fn run_file(
+        &self,
+        way: Way,
+        recipe: &DataRecipe,
+        work: &Path,
+    ) -> Result<String, Error> {
+        let Self {
+            training, chosen, ..
+        } = self;
+        let long = training.epochs.unwrap_or(chosen.epochs);
+        let short = (long / SHORTER).max(1);
+        let (epochs, real) = match way {
+            Way::Shared if chosen.class_first => (
+                short,
+                format!("{{ fit = \"shared\", class-epochs = {long} }}"),
+            ),
+            Way::Frozen => (long, format!("{{ fit = \"frozen\", epochs = {short} }}")),
+            Way::Shared | Way::Smoothed => (long, format!("{{ fit = \"{}\" }}", way.name())),
+        };
+        let data: String = toml::to_string(recipe)
+            .map_err(|e| Error::Setting(e.to_string()))?
+            .lines()
+            .map(|line| match line.strip_prefix('[') {
+                Some(rest) => format!("[data.{rest}\n"),
+                None => format!("{line}\n"),
+            })
+            .collect();
+        let batch = training.batch.unwrap_or(chosen.batch);
+        let mut text = format!(
+            "# Written by `s2m fit`.\nepochs = {epochs}\nbatch = {batch}\nnetwork = {}\nreal = {real}\n{}\n",
+            self.network, chosen.rest
+        );
+        if training.balance {
+            text.push_str("balance = true\n");
+        }
+        let _ = write!(
+            text,
+            "\n[generator]\nfile = {:?}\nitems = {}\nseed = {}\n\n[data]\n{data}",
+            work.join(ENTRY).display().to_string(),
+            training.items.unwrap_or(DEFAULT_ITEMS),
+            training.seed,
+        );
+        Ok(text)
+    }
+}
+
+/// The trunk of bundles that `s2m-train` writes, inside their classifiers.
+const FEATURES: &str = "features";
+
+/// What a run file says about a network that stays as it is.
+fn backbone_text(backbone: &Backbone, work: &Path) -> Result<String, Error> {
+    let (file, features, range): (PathBuf, Option<&str>, Option<[f64; 2]>) = match backbone {
+        Backbone::File {
+            file,
+            features,
+            range,
+        } => (file.clone(), features.as_deref(), *range),
+        Backbone::Of(model) => {
+            let bundle: Bundle = models::open(model)?;
+            let file = work.join("backbone.onnx");
+            crate::output::write_whole(&file, &bundle.classifier().bytes)?;
+            let range = bundle.manifest().classifier.input.range;
+            (file, Some(FEATURES), range)
+        }
+    };
+    let mut text = format!(
+        "{{ kind = \"onnx\", file = {:?}",
+        file.display().to_string()
+    );
+    if let Some(features) = features {
+        let _ = write!(text, ", features = {features:?}");
+    }
+    if let Some([low, high]) = range {
+        let _ = write!(text, ", range = [{low:?}, {high:?}]");
+    }
+    Ok(text + " }")
+}
