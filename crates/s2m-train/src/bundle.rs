@@ -15,6 +15,7 @@ use crate::export::{self, Input};
 use crate::folder::RunFolder;
 use crate::gan;
 use crate::generators::Generators;
+use crate::networks::balance::Balance;
 use crate::networks::classifier::Classifier;
 use crate::parameters::Parameters;
 use crate::replica::{Replica, scaled};
@@ -51,6 +52,8 @@ pub struct Parts<'a> {
     pub network: &'a Classifier,
     /// The two groups of weights, one replica each.
     pub weights: &'a [Parameters; 2],
+    /// How outputs are corrected, where draws were balanced.
+    pub balance: Option<Balance>,
 }
 
 /// Checks the classifier's file against libtorch and writes the bundle, not yet calibrated; returns
@@ -68,7 +71,10 @@ pub fn write(
     let (generator, generator_entry) = generators.file_of(replica)?;
     let mut weights = parts.weights[0].replica(0)?;
     weights.extend(parts.weights[1].replica(0)?);
-    let classifier = parts.network.onnx(&weights, &data.train.items.shape)?;
+    let classifier =
+        parts
+            .network
+            .onnx(&weights, &data.train.items.shape, parts.balance.as_ref())?;
     let difference = check(parts, &classifier, data, machine)
         .with_context(|| format!("classifier of {}", own.title()))?;
     let manifest = Manifest {
@@ -115,7 +121,11 @@ fn check(parts: &Parts<'_>, file: &[u8], data: &Loaded, machine: &Machine) -> Re
         .to_device(machine.device);
     let outputs = no_grad(|| {
         let [class, others] = parts.weights;
-        parts.network.forward(class.views(), others.views(), &items)
+        let outputs = parts.network.forward(class.views(), others.views(), &items);
+        match &parts.balance {
+            Some(balance) => balance.natural(outputs),
+            None => outputs,
+        }
     });
     let full: Vec<i64> = std::iter::once(-1)
         .chain(shape.iter().map(|&s| s as i64))

@@ -27,6 +27,7 @@ use crate::device::{Machine, Precision};
 use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;
 use crate::generators::{Generators, OwnGenerator, Subjects};
+use crate::networks::balance::Balance;
 use crate::networks::classifier::{Classifier, RealFit, Trunk};
 use crate::networks::mobilenet_v2::{self, MobileNetV2};
 use crate::networks::{Mode, lenet5};
@@ -64,6 +65,9 @@ pub struct ClassifierSettings {
     /// How real and generated pictures are changed before they are seen; not at all where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub augment: Option<Augment>,
+    /// Draws every label equally often; the exported outputs are those of the data all the same.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub balance: bool,
     pub optimizer: OptimizerSettings,
     #[serde(default)]
     pub calibration: CalibrationSettings,
@@ -81,8 +85,23 @@ pub struct ClassifierSettings {
     pub data: Option<DataRecipe>,
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(key: &bool) -> bool {
+    !key
+}
+
 fn every_1000() -> u64 {
     1000
+}
+
+impl ClassifierSettings {
+    /// How the outputs of networks are corrected that were trained on one data set.
+    fn balance_of(&self, data: &Loaded) -> Option<Balance> {
+        self.balance.then(|| Balance::new(&data.observed))
+    }
 }
 
 /// Which trunk.
@@ -218,10 +237,19 @@ impl Training<'_> {
         }
     }
 
+    /// Where real items are drawn from.
+    fn pool(&self) -> Pool {
+        if self.settings.balance {
+            Pool::Balanced
+        } else {
+            Pool::All
+        }
+    }
+
     /// One step of a phase: losses as `[3, replicas]`.
     fn train(&mut self, phase: Phase, draws: &mut Draws) -> Tensor {
         let batch = self.settings.batch;
-        let real = self.feed.draw(draws, Pool::All, batch);
+        let real = self.feed.draw(draws, self.pool(), batch);
         if phase == Phase::Class {
             let items = self.augmented(real.items, draws);
             let weights = self.class.weights();
@@ -275,7 +303,7 @@ impl Work for Training<'_> {
             None => 0,
         };
         Needs {
-            uniform: batch + made.uniform + changes,
+            uniform: self.pool().numbers() * batch + made.uniform + changes,
             ..made
         }
     }
@@ -369,6 +397,7 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         let parts = Parts {
             network: &network,
             weights: &own,
+            balance: settings.balance_of(generators.data(replica).1),
         };
         let difference = bundle::write(&folder, &generators, replica, &parts, settings, machine)?;
         largest = largest.max(difference);

@@ -14,6 +14,18 @@ pub enum Pool {
     All,
     /// Items that show one label.
     Label(usize),
+    /// A label first, all alike, and then an item that shows it.
+    Balanced,
+}
+
+impl Pool {
+    /// Uniform numbers that one draw takes.
+    pub fn numbers(self) -> i64 {
+        match self {
+            Self::All | Self::Label(_) => 1,
+            Self::Balanced => 2,
+        }
+    }
 }
 
 /// A batch of real items.
@@ -24,11 +36,11 @@ pub struct Real {
     pub labels: Tensor,
 }
 
-/// Where each replica's rows of a pool lie in the table.
+/// Where each replica's rows of a pool lie in the table: `[replicas, 1]` for one pool, `[replicas, labels]`
+/// for the pools of all labels.
 struct Range {
-    /// `[replicas, 1]`, in 64-bit floats: a count times a number below 1 stays below the count.
+    /// In 64-bit floats: a count times a number below 1 stays below the count.
     count: Tensor,
-    /// `[replicas, 1]`
     first: Tensor,
 }
 
@@ -40,7 +52,7 @@ pub struct Feed {
     table: Tensor,
     labels: Tensor,
     all: Range,
-    by_label: Vec<Range>,
+    by_label: Range,
 }
 
 impl Feed {
@@ -79,12 +91,19 @@ impl Feed {
                 first: column(replicas.iter().map(|r| of(r).0).collect()),
             }
         };
+        let by_label: Vec<Range> = (1..=label_count).map(range).collect();
+        let columns = |of: fn(&Range) -> &Tensor| {
+            Tensor::cat(&by_label.iter().map(of).collect::<Vec<_>>(), 1)
+        };
         Ok(Self {
             items: Tensor::f_cat(&items, 0)?.to_device(device),
             table: Tensor::from_slice(&rows).to_device(device),
             labels: Tensor::from_slice(&labels).to_device(device),
             all: range(0),
-            by_label: (1..=label_count).map(range).collect(),
+            by_label: Range {
+                count: columns(|range| &range.count),
+                first: columns(|range| &range.first),
+            },
         })
     }
 
@@ -93,14 +112,11 @@ impl Feed {
         self.items.size()[1]
     }
 
-    /// Draws items with replacement: one uniform number each.
+    /// Draws items with replacement: [`Pool::numbers`] uniform numbers each.
     pub fn draw(&self, draws: &mut Draws, pool: Pool, batch: i64) -> Real {
-        let range = match pool {
-            Pool::All => &self.all,
-            Pool::Label(label) => &self.by_label[label],
-        };
-        let chosen = draws.uniform(batch) * &range.count;
-        let rows = (chosen.to_kind(Kind::Int64) + &range.first).view(-1);
+        let (count, first) = self.range(draws, pool, batch);
+        let chosen = draws.uniform(batch) * count;
+        let rows = (chosen.to_kind(Kind::Int64) + first).view(-1);
         let shape = [-1, batch, self.item_size()];
         Real {
             items: self
@@ -110,9 +126,84 @@ impl Feed {
             labels: self.labels.index_select(0, &rows).view([-1, batch]),
         }
     }
+
+    /// Counts and first rows to draw from: `[replicas, 1]`, or `[replicas, batch]` where every item has its own.
+    fn range(&self, draws: &mut Draws, pool: Pool, batch: i64) -> (Tensor, Tensor) {
+        let Range { count, first } = &self.by_label;
+        match pool {
+            Pool::All => (
+                self.all.count.shallow_clone(),
+                self.all.first.shallow_clone(),
+            ),
+            Pool::Label(label) => {
+                let column = |range: &Tensor| range.narrow(1, label as i64, 1);
+                (column(count), column(first))
+            }
+            Pool::Balanced => {
+                let labels = draws.uniform(batch).to_kind(Kind::Double) * count.size()[1] as f64;
+                let labels = labels.to_kind(Kind::Int64);
+                (
+                    count.gather(1, &labels, false),
+                    first.gather(1, &labels, false),
+                )
+            }
+        }
+    }
 }
 
 /// Rows of zeros with a single one: `[…, classes]`.
 pub fn one_hot(labels: &Tensor, classes: i64) -> Tensor {
     labels.one_hot(classes).to_kind(Kind::Float)
+}
+
+#[cfg(test)]
+mod tests {
+    use s2m_data::recipe::DataRecipe;
+
+    use super::*;
+    use crate::noise;
+    use crate::replica::{load, replicas};
+
+    fn recipe(name: &str, weights: &str) -> DataRecipe {
+        toml::from_str(&format!(
+            "name = \"{name}\"\nsource = {{ format = \"illustration\", items = 500 }}\nlabelling = {{ model = \"one-of\", weights = {weights} }}\n"
+        ))
+        .unwrap()
+    }
+
+    /// Two data sets whose labels have other shares; every label is drawn half of the time in both, with items
+    /// that show it, and each of them.
+    #[test]
+    fn balanced_draws_show_every_label_equally_often() {
+        let recipes = [recipe("a", "[1.0, 30.0]"), recipe("b", "[30.0, 1.0]")];
+        let loaded = load(&recipes).unwrap();
+        let feed = Feed::training(&loaded, &replicas(&recipes, &[0]), Device::Cpu).unwrap();
+        let count = 20_000;
+        let uniform = noise::uniform(&[1, 2], 0, count * Pool::Balanced.numbers(), Device::Cpu);
+        let none = Tensor::zeros([2, 0], (Kind::Float, Device::Cpu));
+        let drawn = feed.draw(&mut Draws::new([none, uniform]), Pool::Balanced, count);
+        for (at, data) in loaded.iter().enumerate() {
+            assert!(data.observed.iter().any(|share| *share < 0.4));
+            let labels = Vec::<i64>::try_from(drawn.labels.get(at as i64)).unwrap();
+            let items = Vec::<f32>::try_from(drawn.items.get(at as i64).view(-1)).unwrap();
+            let share = labels.iter().sum::<i64>() as f64 / count as f64;
+            // Five standard errors.
+            assert!((share - 0.5).abs() < 2.5 / (count as f64).sqrt(), "{share}");
+            let values = scaled(&data.train.items);
+            for label in 0..2 {
+                let shown = data
+                    .positives
+                    .iter()
+                    .filter(|p| i64::from(p.label) == label);
+                let mut shown: Vec<f32> = shown.map(|p| values[p.item as usize]).collect();
+                let drawn = items.iter().zip(&labels).filter(|pair| *pair.1 == label);
+                let mut drawn: Vec<f32> = drawn.map(|pair| *pair.0).collect();
+                for list in [&mut shown, &mut drawn] {
+                    list.sort_by(f32::total_cmp);
+                    list.dedup();
+                }
+                assert_eq!(shown, drawn, "{label} of data set {at}");
+            }
+        }
+    }
 }

@@ -60,11 +60,10 @@ fn a_schedule_has_two_phases_and_each_group_of_weights_its_own_steps() {
 fn new_keys_do_not_show_in_run_files_that_leave_them_out() {
     let text = toml::to_string(&settings(Path::new("gan"), "")).unwrap();
     assert!(text.contains("[real]\nfit = \"shared\"\n"), "{text}");
-    for key in ["augment", "class-epochs"] {
+    for key in ["augment", "balance", "class-epochs"] {
         assert!(!text.contains(key), "{text}");
     }
-    let full =
-        "real = { fit = \"shared\", class-epochs = 2 }\naugment = { flip = true, shift = 4 }";
+    let full = "real = { fit = \"shared\", class-epochs = 2 }\nbalance = true\naugment = { flip = true, shift = 4 }";
     let full = settings(Path::new("gan"), full);
     let again: ClassifierSettings = toml::from_str(&toml::to_string(&full).unwrap()).unwrap();
     assert_eq!(again, full);
@@ -147,6 +146,7 @@ fn run(settings: &ClassifierSettings, out: &Path) -> ([Parameters; 2], f64) {
     let parts = Parts {
         network: &network,
         weights: &own,
+        balance: settings.balance_of(generators.data(0).1),
     };
     let difference = bundle::write(&folder, &generators, 0, &parts, settings, &machine).unwrap();
     (weights, difference)
@@ -155,7 +155,7 @@ fn run(settings: &ClassifierSettings, out: &Path) -> ([Parameters; 2], f64) {
 /// All fits with a short run and one that goes on from it.
 const FITS: [[&str; 2]; 3] = [
     [
-        "real = { fit = \"shared\", class-epochs = 1 }\naugment = { flip = true, shift = 2 }",
+        "real = { fit = \"shared\", class-epochs = 1 }\naugment = { flip = true, shift = 2 }\nbalance = true",
         "epochs",
     ],
     ["real = { fit = \"frozen\", epochs = 1 }", "others"],
@@ -266,7 +266,7 @@ fn colour_classifiers_agree_with_their_files() {
         let mut saved = weights[0].replica(0).unwrap();
         saved.extend(weights[1].replica(0).unwrap());
         let file = network
-            .onnx(&saved, &picture.map(|side| side as usize))
+            .onnx(&saved, &picture.map(|side| side as usize), None)
             .unwrap();
         let rows = x.view([8, 3, 16, 20]);
         let input = Input {

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use s2m_model::onnx::graph::{self, Conv2d, GraphBuilder};
 use tch::Tensor;
 
+use super::balance::Balance;
 use super::lenet5;
 use super::mlp::{End, Mlp};
 use super::mobilenet_v2::{self, MobileNetV2};
@@ -187,8 +188,22 @@ impl Classifier {
         }
     }
 
-    /// The whole network as a file; `weights` holds both groups.
-    pub fn onnx(&self, weights: &Weights, item: &[usize]) -> Result<Vec<u8>> {
+    /// The whole network as a file; `weights` holds both groups. With `balance` they come from balanced draws,
+    /// and the file corrects for that.
+    pub fn onnx(
+        &self,
+        weights: &Weights,
+        item: &[usize],
+        balance: Option<&Balance>,
+    ) -> Result<Vec<u8>> {
+        let folded;
+        let weights = match balance {
+            None => weights,
+            Some(balance) => {
+                folded = balance.fold(weights)?;
+                &folded
+            }
+        };
         let mut graph = GraphBuilder::new("classifier");
         let x = graph.input("x", item, graph::Element::F32)?;
         let features = self.trunk.onnx(&mut graph, &x, weights, "trunk.")?;
@@ -201,7 +216,10 @@ impl Classifier {
             }
         };
         let real = linear_onnx(&mut graph, &features, weights, "real")?;
-        let real = graph.squeeze(&real, 1)?;
+        let mut real = graph.squeeze(&real, 1)?;
+        if let Some(balance) = balance {
+            real = balance.real_onnx(&mut graph, &class, &real)?;
+        }
         graph.output(&class, "class_logits")?;
         graph.output(&real, "real_logit")?;
         if self.conditional {

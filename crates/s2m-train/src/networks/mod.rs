@@ -2,6 +2,7 @@
 //!
 //! Every tensor has the replica axis first: items are `[replicas, batch, …]`.
 
+pub mod balance;
 pub mod classifier;
 pub mod lenet5;
 pub mod mlp;
