@@ -291,7 +291,7 @@ impl Judge {
     }
 }
 
-fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, JudgeError> {
+pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, JudgeError> {
     let broken = |reason: String| BundleError::NotOnnx {
         file: file.to_owned(),
         reason,

@@ -2,9 +2,11 @@
 //!
 //! [`bundle`] reads and checks what is on disk, [`runtime`] finds ONNX Runtime, [`networks`] turns
 //! proposal numbers into classifier outputs and pictures, [`bank`] keeps those outputs so that every
-//! query can be answered from them, and [`judge`] runs a classifier of its own over given items,
-//! and [`probe`] works out what a generator from elsewhere takes and gives.
+//! query can be answered from them, [`judge`] runs a classifier of its own over given items,
+//! [`backbone`] computes features by a frozen network from elsewhere, and [`probe`] works out what a generator
+//! from elsewhere takes and gives.
 
+pub mod backbone;
 pub mod bank;
 pub mod bundle;
 pub mod journal;

@@ -220,13 +220,23 @@ impl GraphBuilder {
         self.initializer(weights, &[], Element::F32)
     }
 
-    /// Makes `tensor` an output of the model, called `name`.
-    pub fn output(&mut self, tensor: &Tensor, name: &str) -> Result<(), GraphError> {
-        self.known("output", &[tensor])?;
+    /// The same value under a name of one's own, by which others can find it in the file.
+    pub fn named(&mut self, tensor: &Tensor, name: &str) -> Result<Tensor, GraphError> {
+        self.known("named", &[tensor])?;
         self.claim(name)?;
         let node = NodeProto::new("Identity", &[&tensor.name], name);
         self.graph.node.push(node);
-        self.graph.output.push(declaration(tensor, name));
+        Ok(Tensor {
+            name: name.to_owned(),
+            ..tensor.clone()
+        })
+    }
+
+    /// Makes `tensor` an output of the model, called `name`.
+    pub fn output(&mut self, tensor: &Tensor, name: &str) -> Result<(), GraphError> {
+        self.known("output", &[tensor])?;
+        let named = self.named(tensor, name)?;
+        self.graph.output.push(declaration(&named, name));
         Ok(())
     }
 
@@ -504,6 +514,18 @@ mod tests {
         let again = graph.constant_i64("x", &[], &[1]).unwrap_err();
         assert_eq!(again.to_string(), "the name `x` is already taken");
         assert!(graph.output(&x, "x").is_err());
+    }
+
+    #[test]
+    fn a_value_can_be_given_a_name() {
+        let mut graph = GraphBuilder::new("toy");
+        let x = graph.input("x", &[4], Element::F32).unwrap();
+        let y = graph.relu(&x).unwrap();
+        let named = graph.named(&y, "features").unwrap();
+        assert_eq!((named.name.as_str(), &named.shape), ("features", &y.shape));
+        assert!(graph.named(&y, "x").is_err());
+        let node = &graph.finish().graph.unwrap().node[1];
+        assert_eq!((&node.input, &node.output[0]), (&vec![y.name], &named.name));
     }
 
     #[test]

@@ -100,10 +100,10 @@ pub enum NotJoinable {
 
 /// The project's own limit. The adapter's nodes need only 11, for `Round`, and gave the same numbers
 /// in every opset from 11 to 25 in ONNX Runtime 1.31.1.
-const OLDEST_OPSET: i64 = 13;
+pub(super) const OLDEST_OPSET: i64 = 13;
 
 /// Before version 7 of the file format no file has opset 13; from 4 on, weights need not be inputs.
-const OLDEST_IR_VERSION: i64 = 7;
+pub(super) const OLDEST_IR_VERSION: i64 = 7;
 
 /// Joins two models; the result has the generator's inputs and the wanted outputs, nothing else.
 pub fn join(parts: Join<'_>) -> Result<Vec<u8>, NotJoinable> {
@@ -197,12 +197,16 @@ fn merge_opsets(
     Ok(versions.into_iter().map(opset).collect())
 }
 
-/// A file that names no version means version 1.
-fn default_opset(network: Network, model: &ModelProto) -> Result<i64, NotJoinable> {
+/// Version of the default operators; a file that names none means version 1.
+pub(super) fn opset_of(model: &ModelProto) -> i64 {
     let mut opsets = model.opset_import.iter();
-    let found = opsets
+    opsets
         .find(|opset| canonical(&opset.domain).is_empty())
-        .map_or(1, |opset| opset.version);
+        .map_or(1, |opset| opset.version)
+}
+
+fn default_opset(network: Network, model: &ModelProto) -> Result<i64, NotJoinable> {
+    let found = opset_of(model);
     if found < OLDEST_OPSET {
         return Err(NotJoinable::OldOpset { network, found });
     }
@@ -414,7 +418,7 @@ fn add_outputs(
 }
 
 /// Every value is made once: fed, stored, or given out by one node.
-fn check_names(graph: &GraphProto) -> Result<(), NotJoinable> {
+pub(super) fn check_names(graph: &GraphProto) -> Result<(), NotJoinable> {
     let inputs = graph.input.iter().map(|v| &v.name);
     let weights = graph.initializer.iter().map(|w| &w.name);
     let outputs = graph.node.iter().flat_map(|node| &node.output);
@@ -427,13 +431,17 @@ fn check_names(graph: &GraphProto) -> Result<(), NotJoinable> {
     Ok(())
 }
 
-/// Drops nodes, weights and shapes that no output needs.
-fn keep_live(graph: &mut GraphProto) {
+/// Drops nodes, weights and shapes that no output needs; returns the values that are left.
+pub(super) fn keep_live(graph: &mut GraphProto) -> BTreeSet<String> {
     let live = live_values(graph);
     let needed = |name: &String| live.contains(name);
     graph.node.retain(|node| node.output.iter().any(needed));
     graph.initializer.retain(|weights| needed(&weights.name));
     graph.value_info.retain(|value| needed(&value.name));
+    graph
+        .sparse_initializer
+        .retain(|weights| weights.values.as_ref().is_some_and(|w| needed(&w.name)));
+    live
 }
 
 /// Walks back from the outputs; works for nodes in any order, and ends even if they form a ring.
@@ -450,14 +458,25 @@ fn live_values(graph: &GraphProto) -> BTreeSet<String> {
             && live.insert(name.clone())
             && let Some(node) = makers.get(name)
         {
-            waiting.extend(&node.input);
             waiting.extend(&node.output);
+            add_reads(node, &mut waiting);
         }
     }
     live
 }
 
-fn list(names: &[String]) -> String {
+/// All values that a node reads; graphs inside it may use those around it.
+fn add_reads<'a>(node: &'a NodeProto, reads: &mut Vec<&'a String>) {
+    reads.extend(&node.input);
+    for attribute in &node.attribute {
+        for graph in attribute.g.iter().chain(&attribute.graphs) {
+            reads.extend(graph.output.iter().map(|value| &value.name));
+            graph.node.iter().for_each(|node| add_reads(node, reads));
+        }
+    }
+}
+
+pub(super) fn list(names: &[String]) -> String {
     if names.is_empty() {
         return "none".to_owned();
     }

@@ -4,11 +4,13 @@
 //! - [`inspect`]: inputs, outputs and outside files of a model that somebody else made;
 //! - [`casts`]: plain element types around a file that has others;
 //! - [`doubling`]: fewer multiplications where pixels are repeated before a convolution;
+//! - [`backbone`]: a network up to one of its values, with heads of one's own;
 //! - [`graph`]: a writer that checks shapes;
 //! - [`adapter`]: levels, ranges and layouts between a generator and a classifier;
 //! - [`join`](mod@join): generator, adapter and classifier as one model.
 
 pub mod adapter;
+pub mod backbone;
 pub mod casts;
 pub mod doubling;
 pub mod graph;
@@ -17,6 +19,7 @@ pub mod join;
 pub mod proto;
 
 pub use adapter::{Adapter, AdapterError, Axes, ItemFormat, Layout, adapter_model, levels_model};
+pub use backbone::{Cut, CutError, cut, with_heads};
 pub use doubling::fold_doubling;
 pub use graph::{
     BatchNorm, Conv2d, ConvTranspose2d, Dim, Element, GraphBuilder, GraphError, Reduced, Tensor,

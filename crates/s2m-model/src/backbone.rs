@@ -1,0 +1,359 @@
+//! A frozen network from elsewhere, run by ONNX Runtime for the features of items.
+//!
+//! The file may come from anywhere: one value of it is cut out ([`onnx::backbone`](crate::onnx::backbone)), and a trial
+//! on two items tells its shape, which files seldom state for values inside the graph.
+
+use std::path::Path;
+
+use ort::session::SessionInputValue;
+use ort::value::{TensorRef, ValueType};
+use prost::Message as _;
+use thiserror::Error;
+
+use crate::bundle::{MAX_NETWORK, read};
+use crate::judge::{Judge, JudgeError, decode};
+use crate::networks::{NetworkError, Part, RunSettings, reason};
+use crate::onnx::backbone::{self, Cut, FEATURES};
+use crate::onnx::casts::with_plain_types;
+use crate::onnx::{ItemFormat, ModelProto};
+use crate::runtime::Runtime;
+
+/// Items of the trial; more than one, so that a value without a row per item is found out.
+const TRIED: usize = 2;
+
+/// Most numbers in a row of features.
+const MAX_FEATURES: i64 = 1 << 20;
+
+/// Why a network cannot be stood on.
+#[derive(Debug, Error)]
+pub enum BackboneError {
+    /// The file cannot be read or run.
+    #[error(transparent)]
+    File(#[from] JudgeError),
+    /// It has no such features.
+    #[error("`{file}`: {source}")]
+    Cut {
+        /// Which file.
+        file: String,
+        /// What is in the way.
+        source: backbone::CutError,
+    },
+    /// The value is not of floats.
+    #[error(
+        "`{file}`: `{name}` is {found}, wanted 32-bit floats\nhint: name another value as `features`"
+    )]
+    NotFloats {
+        /// Which file.
+        file: String,
+        /// Which value.
+        name: String,
+        /// What it is.
+        found: String,
+    },
+    /// A row of features is too long.
+    #[error("`{file}`: `{name}` has {found} features; {MAX_FEATURES} are the most")]
+    TooMany {
+        /// Which file.
+        file: String,
+        /// Which value.
+        name: String,
+        /// Features found.
+        found: i64,
+    },
+    /// A feature is not a number.
+    #[error(
+        "`{file}`: `{name}` is not a finite number for item {item}\nhint: the network may want values in another `range`"
+    )]
+    NotFinite {
+        /// Which file.
+        file: String,
+        /// Which value.
+        name: String,
+        /// Which item.
+        item: usize,
+    },
+}
+
+/// Which features, and of what.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// An output or a value inside the graph; the only output where left out.
+    pub features: Option<&'a str>,
+    /// Items as the data has them.
+    pub item: &'a ItemFormat,
+    /// Lowest and highest value that the network takes in pictures; the data's where left out.
+    pub range: Option<[f32; 2]>,
+}
+
+/// A frozen network, ready to run.
+#[derive(Debug)]
+pub struct Backbone {
+    file: String,
+    name: String,
+    model: ModelProto,
+    judge: Judge,
+}
+
+impl Backbone {
+    /// Opens a file for one of its values.
+    pub fn open(
+        path: &Path,
+        wanted: &Wanted<'_>,
+        runtime: &Runtime,
+        settings: &RunSettings,
+    ) -> Result<Self, BackboneError> {
+        let bytes = read(path, MAX_NETWORK).map_err(JudgeError::from)?;
+        Self::of(
+            path.display().to_string(),
+            &bytes,
+            wanted,
+            runtime,
+            settings,
+        )
+    }
+
+    /// Opens a network that is held in memory; `file` is its name in messages.
+    pub fn of(
+        file: String,
+        bytes: &[u8],
+        wanted: &Wanted<'_>,
+        runtime: &Runtime,
+        settings: &RunSettings,
+    ) -> Result<Self, BackboneError> {
+        let model = decode(&file, bytes)?;
+        let model = with_plain_types(&model).unwrap_or(model);
+        let in_file = |source| BackboneError::Cut {
+            file: file.clone(),
+            source,
+        };
+        let cut = backbone::cut(&model, wanted.features).map_err(in_file)?;
+        let cut = cut.reading(wanted.item, wanted.range).map_err(in_file)?;
+        let name = cut.features.clone();
+        let shape = tried(&file, &cut, wanted.item, (runtime, settings))?;
+        let model = cut.finish(&shape, TRIED as i64).map_err(in_file)?;
+        if shape[1] > MAX_FEATURES {
+            let found = shape[1];
+            return Err(BackboneError::TooMany { file, name, found });
+        }
+        let bytes = model.encode_to_vec();
+        Ok(Self {
+            judge: Judge::of(file.clone(), bytes, &[FEATURES], runtime, settings)?,
+            file,
+            name,
+            model,
+        })
+    }
+
+    /// Numbers in a row of features.
+    pub fn size(&self) -> usize {
+        self.judge.output_sizes().next().unwrap_or_default()
+    }
+
+    /// SHA-256 of the network as it is run.
+    pub fn sha256(&self) -> &str {
+        self.judge.sha256()
+    }
+
+    /// Rows of features; `first` is the number of the first item in messages.
+    pub fn features(&self, items: &[f32], first: usize) -> Result<Vec<f32>, BackboneError> {
+        match self.judge.judge(items) {
+            Ok(mut answers) => Ok(answers.swap_remove(0)),
+            Err(JudgeError::NotANumber { item, .. }) => Err(BackboneError::NotFinite {
+                file: self.file.clone(),
+                name: self.name.clone(),
+                item: first + item,
+            }),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// One file of this network and heads that take its `features`.
+    pub fn with_heads(&self, heads: &[u8]) -> Result<Vec<u8>, BackboneError> {
+        let heads = decode("heads", heads)?;
+        let model = backbone::with_heads(&self.model, &heads);
+        let model = model.map_err(|source| BackboneError::Cut {
+            file: self.file.clone(),
+            source,
+        })?;
+        Ok(model.encode_to_vec())
+    }
+}
+
+/// The shape of the value for two items of zeros.
+fn tried(
+    file: &str,
+    cut: &Cut,
+    item: &ItemFormat,
+    (runtime, settings): (&Runtime, &RunSettings),
+) -> Result<Vec<i64>, BackboneError> {
+    let failed = |e: &ort::Error| {
+        JudgeError::from(NetworkError::Run {
+            file: file.to_owned(),
+            reason: reason(e),
+        })
+    };
+    let part = Part::made(file, cut.model.encode_to_vec(), "", "");
+    let mut stage = part.open(runtime, settings, 1).map_err(JudgeError::from)?;
+    let sides: Vec<usize> = std::iter::once(TRIED)
+        .chain(item.shape.iter().copied())
+        .collect();
+    let zeros = vec![0.0_f32; sides.iter().product()];
+    let tensor = TensorRef::from_array_view((sides, zeros.as_slice())).map_err(|e| failed(&e))?;
+    let given = vec![(cut.input.name.as_str(), SessionInputValue::from(tensor))];
+    let found = stage.session.run(given).map_err(|e| failed(&e))?;
+    let not_floats = |found: String| BackboneError::NotFloats {
+        file: file.to_owned(),
+        name: cut.features.clone(),
+        found,
+    };
+    let Some(value) = found.values().next() else {
+        return Err(not_floats("missing".to_owned()));
+    };
+    match value.try_extract_tensor::<f32>() {
+        Ok((shape, _)) => Ok(shape.to_vec()),
+        Err(_) => Err(not_floats(match value.dtype() {
+            ValueType::Tensor { ty, .. } => format!("of type {ty}"),
+            _ => "not a tensor".to_owned(),
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::{Conv2d, Element, GraphBuilder, Layout};
+
+    fn runtime() -> Runtime {
+        Runtime::load(None).unwrap()
+    }
+
+    fn pictures() -> ItemFormat {
+        ItemFormat {
+            layout: Layout::Nchw,
+            shape: vec![2, 2, 3],
+            range: Some([-1.0, 1.0]),
+            bits: None,
+        }
+    }
+
+    fn wanted<'a>(features: Option<&'a str>, item: &'a ItemFormat) -> Wanted<'a> {
+        Wanted {
+            features,
+            item,
+            range: None,
+        }
+    }
+
+    fn open(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Backbone, BackboneError> {
+        Backbone::of(
+            "FILE".to_owned(),
+            bytes,
+            wanted,
+            &runtime(),
+            &RunSettings::default(),
+        )
+    }
+
+    /// Channels last: sums of two channels times (1, 10), and 100 times that, with sides; then logits on top.
+    fn network() -> Vec<u8> {
+        let mut g = GraphBuilder::new("network");
+        let x = g.input("picture", &[2, 3, 2], Element::F32).unwrap();
+        let x = g.transpose(&x, &[0, 3, 1, 2]).unwrap();
+        let kernel = g
+            .constant("kernel", &[2, 2, 1, 1], &[1.0, 10.0, 100.0, 1000.0])
+            .unwrap();
+        let conv = Conv2d {
+            weight: &kernel,
+            bias: None,
+            stride: 1,
+            pad: 0,
+            groups: 1,
+        };
+        let sides = g.conv2d(&x, &conv).unwrap();
+        let sides = g.named(&sides, "sides").unwrap();
+        let pooled = g.global_avg_pool(&sides).unwrap();
+        let pooled = g.named(&pooled, "pooled").unwrap();
+        let flat = g.flatten(&pooled).unwrap();
+        let logs = g.log(&flat).unwrap();
+        let large = g.scalar(0.0);
+        let large = g.greater_or_equal(&flat, &large).unwrap();
+        g.output(&logs, "logs").unwrap();
+        g.output(&flat, "flat").unwrap();
+        g.output(&large, "large").unwrap();
+        g.to_bytes()
+    }
+
+    /// Values of two pictures, channels first: channel c of pixel k is (k + 10·c) / 100, the second's minus that.
+    fn items() -> Vec<f32> {
+        let one = (0..12).map(|at| (at % 6 + at / 6 * 10) as f32 / 100.0);
+        one.clone().chain(one.map(|value| -value)).collect()
+    }
+
+    #[test]
+    fn features_are_found_inside_the_graph_and_averaged_over_sides() {
+        let item = pictures();
+        for name in ["sides", "pooled", "flat"] {
+            let found = open(&network(), &wanted(Some(name), &item)).unwrap();
+            assert_eq!(found.size(), 2);
+            let features = found.features(&items(), 0).unwrap();
+            // Means of the channels are 0.025 and 0.125.
+            let wanted = [1.275, 127.5, -1.275, -127.5];
+            for (a, b) in features.iter().zip(wanted) {
+                assert!((a - b).abs() < 1e-4 * b.abs(), "{name}: {features:?}");
+            }
+        }
+        // Pictures in [0, 255]: (v + 1)·127.5.
+        let mut levels = wanted(Some("flat"), &item);
+        levels.range = Some([0.0, 255.0]);
+        let features = open(&network(), &levels)
+            .unwrap()
+            .features(&items(), 0)
+            .unwrap();
+        let level = |value: f32| (value + 1.0) * 127.5;
+        let first = level(0.025) + 10.0 * level(0.125);
+        assert!((features[0] - first).abs() < 1e-2, "{features:?}");
+    }
+
+    #[test]
+    fn heads_make_one_file_that_can_be_cut_again() {
+        let item = pictures();
+        let backbone = open(&network(), &wanted(Some("pooled"), &item)).unwrap();
+        let mut heads = GraphBuilder::new("heads");
+        let features = heads.input(FEATURES, &[2], Element::F32).unwrap();
+        let two = heads.scalar(2.0);
+        let doubled = heads.mul(&features, &two).unwrap();
+        heads.output(&doubled, "y").unwrap();
+        let file = backbone.with_heads(&heads.to_bytes()).unwrap();
+        let again = open(&file, &wanted(None, &item)).unwrap();
+        let features = backbone.features(&items(), 0).unwrap();
+        let doubled: Vec<f32> = features.iter().map(|f| 2.0 * f).collect();
+        assert_eq!(again.features(&items(), 0).unwrap(), doubled);
+        let under = open(&file, &wanted(Some(FEATURES), &item)).unwrap();
+        assert_eq!(under.features(&items(), 0).unwrap(), features);
+        let twice = under.with_heads(&heads.to_bytes()).unwrap();
+        let twice = open(&twice, &wanted(Some(FEATURES), &item)).unwrap();
+        assert_eq!(twice.features(&items(), 0).unwrap(), features);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_the_file_and_a_cure() {
+        let item = pictures();
+        let message = |name| {
+            open(&network(), &wanted(Some(name), &item))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            message("large"),
+            "`FILE`: `large` is of type bool, wanted 32-bit floats\nhint: name another value as `features`"
+        );
+        assert!(message("none").starts_with("`FILE`: it computes no value `none`"));
+        let logs = open(&network(), &wanted(Some("logs"), &item)).unwrap();
+        assert_eq!(
+            logs.features(&items(), 40).unwrap_err().to_string(),
+            "`FILE`: `logs` is not a finite number for item 41\nhint: the network may want values in another `range`"
+        );
+        let broken = open(b"no", &wanted(None, &item)).unwrap_err().to_string();
+        assert!(broken.starts_with("`FILE` is not an ONNX file"), "{broken}");
+    }
+}
