@@ -154,14 +154,18 @@ impl Backbone {
         self.judge.sha256()
     }
 
-    /// Rows of features; `first` is the number of the first item in messages.
-    pub fn features(&self, items: &[f32], first: usize) -> Result<Vec<f32>, BackboneError> {
+    /// Rows of features; `number` is what messages call the k-th item.
+    pub fn features(
+        &self,
+        items: &[f32],
+        number: impl Fn(usize) -> usize,
+    ) -> Result<Vec<f32>, BackboneError> {
         match self.judge.judge(items) {
             Ok(mut answers) => Ok(answers.swap_remove(0)),
             Err(JudgeError::NotANumber { item, .. }) => Err(BackboneError::NotFinite {
                 file: self.file.clone(),
                 name: self.name.clone(),
-                item: first + item,
+                item: number(item),
             }),
             Err(other) => Err(other.into()),
         }
@@ -221,7 +225,14 @@ fn tried(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::onnx::proto::{
+        DimensionValue, GraphProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
+    };
     use crate::onnx::{Conv2d, Element, GraphBuilder, Layout};
+
+    fn own(item: usize) -> usize {
+        item
+    }
 
     fn runtime() -> Runtime {
         Runtime::load(None).unwrap()
@@ -295,7 +306,7 @@ mod tests {
         for name in ["sides", "pooled", "flat"] {
             let found = open(&network(), &wanted(Some(name), &item)).unwrap();
             assert_eq!(found.size(), 2);
-            let features = found.features(&items(), 0).unwrap();
+            let features = found.features(&items(), own).unwrap();
             // Means of the channels are 0.025 and 0.125.
             let wanted = [1.275, 127.5, -1.275, -127.5];
             for (a, b) in features.iter().zip(wanted) {
@@ -307,7 +318,7 @@ mod tests {
         levels.range = Some([0.0, 255.0]);
         let features = open(&network(), &levels)
             .unwrap()
-            .features(&items(), 0)
+            .features(&items(), own)
             .unwrap();
         let level = |value: f32| (value + 1.0) * 127.5;
         let first = level(0.025) + 10.0 * level(0.125);
@@ -325,14 +336,64 @@ mod tests {
         heads.output(&doubled, "y").unwrap();
         let file = backbone.with_heads(&heads.to_bytes()).unwrap();
         let again = open(&file, &wanted(None, &item)).unwrap();
-        let features = backbone.features(&items(), 0).unwrap();
+        let features = backbone.features(&items(), own).unwrap();
         let doubled: Vec<f32> = features.iter().map(|f| 2.0 * f).collect();
-        assert_eq!(again.features(&items(), 0).unwrap(), doubled);
+        assert_eq!(again.features(&items(), own).unwrap(), doubled);
         let under = open(&file, &wanted(Some(FEATURES), &item)).unwrap();
-        assert_eq!(under.features(&items(), 0).unwrap(), features);
+        assert_eq!(under.features(&items(), own).unwrap(), features);
         let twice = under.with_heads(&heads.to_bytes()).unwrap();
         let twice = open(&twice, &wanted(Some(FEATURES), &item)).unwrap();
-        assert_eq!(twice.features(&items(), 0).unwrap(), features);
+        assert_eq!(twice.features(&items(), own).unwrap(), features);
+    }
+
+    #[test]
+    fn half_precision_gets_casts_at_its_ends_and_is_named_inside() {
+        let half = 10; // TensorProto.DataType.FLOAT16
+        let port = |name| {
+            let dims = [2, 2, 3].map(DimensionValue::DimValue);
+            let dims = std::iter::once(DimensionValue::batch())
+                .chain(dims)
+                .collect();
+            ValueInfoProto::tensor(name, half, dims)
+        };
+        let graph = GraphProto {
+            node: vec![
+                NodeProto::new("Add", &["x", "x"], "inside"),
+                NodeProto::new("Neg", &["inside"], "y"),
+            ],
+            input: vec![port("x")],
+            output: vec![port("y")],
+            ..GraphProto::default()
+        };
+        let opsets = vec![OperatorSetIdProto::default_domain(13)];
+        let bytes = ModelProto::around(graph, 8, opsets).encode_to_vec();
+        let item = pictures();
+        let found = open(&bytes, &wanted(None, &item)).unwrap();
+        assert_eq!(found.features(&[0.5; 12], own).unwrap(), [-1.0, -1.0]);
+        // All operators that heads are made of mean the same in the oldest version.
+        let mut heads = GraphBuilder::new("heads");
+        let x = heads.input(FEATURES, &[2], Element::F32).unwrap();
+        let two = heads.constant("two", &[2], &[2.0; 2]).unwrap();
+        let ones = heads.constant("ones", &[2, 2], &[1.0; 4]).unwrap();
+        let column = heads.constant("column", &[2, 1], &[4.0; 2]).unwrap();
+        let x = heads.sub(&x, &two).unwrap(); // −3, −3
+        let x = heads.mul(&x, &two).unwrap(); // −6, −6
+        let x = heads.linear(&x, &ones, &two).unwrap(); // −10, −10
+        let x = heads.softmax(&x, 1).unwrap(); // ½, ½
+        let x = heads.matmul(&x, &column).unwrap(); // 4
+        let x = heads.squeeze(&x, 1).unwrap();
+        let x = heads.log(&x).unwrap();
+        let x = heads.reshape(&x, &[1]).unwrap();
+        heads.output(&x, "y").unwrap();
+        let file = found.with_heads(&heads.to_bytes()).unwrap();
+        let y = open(&file, &wanted(None, &item)).unwrap();
+        let y = y.features(&[0.5; 12], own).unwrap();
+        assert!((y[0] - 4.0_f32.ln()).abs() < 1e-6, "{y:?}");
+        let inside = open(&bytes, &wanted(Some("inside"), &item)).unwrap_err();
+        assert!(
+            inside.to_string().contains("`inside` is of type f16"),
+            "{inside}"
+        );
     }
 
     #[test]
@@ -350,7 +411,9 @@ mod tests {
         assert!(message("none").starts_with("`FILE`: it computes no value `none`"));
         let logs = open(&network(), &wanted(Some("logs"), &item)).unwrap();
         assert_eq!(
-            logs.features(&items(), 40).unwrap_err().to_string(),
+            logs.features(&items(), |item| item + 40)
+                .unwrap_err()
+                .to_string(),
             "`FILE`: `logs` is not a finite number for item 41\nhint: the network may want values in another `range`"
         );
         let broken = open(b"no", &wanted(None, &item)).unwrap_err().to_string();

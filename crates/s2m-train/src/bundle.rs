@@ -71,11 +71,14 @@ pub fn write(
     let (generator, generator_entry) = generators.file_of(replica)?;
     let mut weights = parts.weights[0].replica(0)?;
     weights.extend(parts.weights[1].replica(0)?);
-    let classifier =
+    let mut classifier =
         parts
             .network
             .onnx(&weights, &data.train.items.shape, parts.balance.as_ref())?;
-    let difference = check(parts, &classifier, data, machine)
+    if let Some(frozen) = &generators.frozen {
+        classifier = frozen.with_heads(&classifier)?;
+    }
+    let difference = check(parts, &classifier, generators, data, machine)
         .with_context(|| format!("classifier of {}", own.title()))?;
     let manifest = Manifest {
         format: FORMAT,
@@ -106,7 +109,13 @@ pub fn write(
 }
 
 /// The file's outputs against libtorch's on real items.
-fn check(parts: &Parts<'_>, file: &[u8], data: &Loaded, machine: &Machine) -> Result<f64> {
+fn check(
+    parts: &Parts<'_>,
+    file: &[u8],
+    generators: &Generators,
+    data: &Loaded,
+    machine: &Machine,
+) -> Result<f64> {
     let shape = &data.train.items.shape;
     let size = data.train.items.item_size() as i64;
     let chosen: Vec<u32> = data
@@ -119,9 +128,13 @@ fn check(parts: &Parts<'_>, file: &[u8], data: &Loaded, machine: &Machine) -> Re
     let items = Tensor::from_slice(&scaled(&data.train.items.select(&chosen)))
         .view([1, -1, size])
         .to_device(machine.device);
+    let seen = match &generators.frozen {
+        None => items.shallow_clone(),
+        Some(frozen) => frozen.features(&items.squeeze_dim(0), 0)?.unsqueeze(0),
+    };
     let outputs = no_grad(|| {
         let [class, others] = parts.weights;
-        let outputs = parts.network.forward(class.views(), others.views(), &items);
+        let outputs = parts.network.forward(class.views(), others.views(), &seen);
         match &parts.balance {
             Some(balance) => balance.natural(outputs),
             None => outputs,

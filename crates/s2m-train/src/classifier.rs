@@ -29,6 +29,7 @@ use crate::folder::RunFolder;
 use crate::generators::{Generators, OwnGenerator, Subjects};
 use crate::networks::balance::Balance;
 use crate::networks::classifier::{Classifier, RealFit, Trunk};
+use crate::networks::given::Given;
 use crate::networks::mobilenet_v2::{self, MobileNetV2};
 use crate::networks::{Mode, lenet5};
 use crate::noise::{self, Draws, Needs, Purpose};
@@ -105,7 +106,7 @@ impl ClassifierSettings {
 }
 
 /// Which trunk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TrunkSettings {
     Lenet5 {},
@@ -114,6 +115,16 @@ pub enum TrunkSettings {
         hidden: Vec<i64>,
     },
     MobilenetV2 {},
+    /// A network from elsewhere, which is not trained.
+    Onnx {
+        file: PathBuf,
+        /// An output or a value inside the graph; the only output where left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        features: Option<String>,
+        /// Lowest and highest value of the pictures that it takes; −1 and 1 where left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        range: Option<[f64; 2]>,
+    },
 }
 
 /// How D_v is fitted.
@@ -369,6 +380,9 @@ pub fn trunk(settings: &TrunkSettings, loaded: &Loaded) -> Result<Trunk> {
             };
             Ok(Trunk::MobileNetV2(MobileNetV2 { picture }))
         }
+        TrunkSettings::Onnx { .. } => bail!(
+            "`onnx` is for classifiers, whose heads stand on it; here a network is trained whole"
+        ),
     }
 }
 
@@ -380,6 +394,7 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
     );
     ensure!(settings.epochs > 0, "`epochs` must be above 0");
     settings.calibration.check()?;
+    check_frozen(settings)?;
     ensure!(
         settings.real != RealSettings::Frozen { epochs: 0 },
         "`epochs` of a frozen fit must be above 0"
@@ -421,6 +436,22 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
     folder.finish(largest, summary)
 }
 
+/// Refuses what a network that sees every item once cannot do.
+fn check_frozen(settings: &ClassifierSettings) -> Result<()> {
+    if !matches!(settings.network, TrunkSettings::Onnx { .. }) {
+        return Ok(());
+    }
+    ensure!(
+        settings.augment.is_none(),
+        "`augment` cannot be used with an `onnx` network, which sees every item once, before training\nhint: remove `augment`"
+    );
+    ensure!(
+        settings.real.fit() != RealFit::Smoothed,
+        "`smoothed` trains a trunk of its own, and an `onnx` network is not trained\nhint: use `shared` or `frozen`"
+    );
+    Ok(())
+}
+
 /// The network that a run file asks for, checked against the items.
 fn network(settings: &ClassifierSettings, generators: &Generators) -> Result<Classifier> {
     let first = &generators.loaded[generators.replicas[0].data];
@@ -428,7 +459,12 @@ fn network(settings: &ClassifierSettings, generators: &Generators) -> Result<Cla
         is_picture(&first.train.items) || settings.real.fit() != RealFit::Smoothed,
         "`smoothed` blurs pictures; points have `shared` and `frozen`"
     );
-    let trunk = trunk(&settings.network, first)?;
+    let trunk = match &generators.frozen {
+        Some(frozen) => Trunk::Given(Given {
+            size: frozen.size(),
+        }),
+        None => trunk(&settings.network, first)?,
+    };
     if let Some(augment) = settings.augment {
         let picture = trunk.picture();
         augment.check(picture.context("`augment` changes pictures; the data has points")?)?;
@@ -477,11 +513,12 @@ fn fit(
         settings,
         generators,
         network,
-        feed: Feed::training(&generators.loaded, &generators.replicas, machine.device)?,
+        feed: generators.feed(machine.device)?,
         schedule,
         class: Trained::new("class", network.class_specs(), &start(Phase::Others)),
         others: Trained::new("others", network.other_specs(), &start(Phase::Class)),
     };
+    generators.standardise(&training.feed, &training.class.parameters);
     folder.claim(settings)?;
     let taken = training::run(&mut training, &plan, folder, machine)?;
     machine.set(Precision::Float32)?;

@@ -59,8 +59,17 @@ impl Feed {
     /// The training items of `loaded`, as the replicas will draw them.
     pub fn training(loaded: &[Loaded], replicas: &[Replica], device: Device) -> Result<Self> {
         let size = loaded[0].train.items.item_size() as i64;
+        let rows = |data: &Loaded| Tensor::from_slice(&scaled(&data.train.items)).view([-1, size]);
+        let items: Vec<Tensor> = loaded.iter().map(rows).collect();
+        let items = Tensor::f_cat(&items, 0)?.to_device(device);
+        Ok(Self::new(loaded, replicas, items))
+    }
+
+    /// The same draws of other rows for the same items: `[items of all data sets, size]`.
+    pub fn new(loaded: &[Loaded], replicas: &[Replica], items: Tensor) -> Self {
+        let device = items.device();
         let label_count = loaded[0].train.labels.len();
-        let (mut rows, mut labels, mut items) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut rows, mut labels) = (Vec::new(), Vec::new());
         // First row and number of rows per data set: of all its items, then label by label.
         let mut ranges: Vec<Vec<(i64, i64)>> = Vec::new();
         let mut before = 0_i64;
@@ -80,7 +89,6 @@ impl Feed {
             of_data.insert(0, (start, rows.len() as i64 - start));
             ranges.push(of_data);
             before += data.train.len() as i64;
-            items.push(Tensor::from_slice(&scaled(&data.train.items)).view([-1, size]));
         }
         let range = |pool: usize| {
             let of = |replica: &Replica| ranges[replica.data][pool];
@@ -95,8 +103,8 @@ impl Feed {
         let columns = |of: fn(&Range) -> &Tensor| {
             Tensor::cat(&by_label.iter().map(of).collect::<Vec<_>>(), 1)
         };
-        Ok(Self {
-            items: Tensor::f_cat(&items, 0)?.to_device(device),
+        Self {
+            items,
             table: Tensor::from_slice(&rows).to_device(device),
             labels: Tensor::from_slice(&labels).to_device(device),
             all: range(0),
@@ -104,7 +112,20 @@ impl Feed {
                 count: columns(|range| &range.count),
                 first: columns(|range| &range.first),
             },
-        })
+        }
+    }
+
+    /// All items that one replica draws from, as often as they are drawn.
+    pub fn all(&self, replica: i64) -> Tensor {
+        let of = |range: &Tensor| range.int64_value(&[replica, 0]);
+        let rows = self
+            .table
+            .narrow(0, of(&self.all.first), of(&self.all.count));
+        self.items.index_select(0, &rows)
+    }
+
+    pub fn device(&self) -> Device {
+        self.items.device()
     }
 
     /// Numbers in one item.
@@ -190,6 +211,16 @@ mod tests {
             // Five standard errors.
             assert!((share - 0.5).abs() < 2.5 / (count as f64).sqrt(), "{share}");
             let values = scaled(&data.train.items);
+            let mut all = Vec::<f32>::try_from(feed.all(at as i64).view(-1)).unwrap();
+            let mut wanted: Vec<f32> = data
+                .positives
+                .iter()
+                .map(|p| values[p.item as usize])
+                .collect();
+            for list in [&mut all, &mut wanted] {
+                list.sort_by(f32::total_cmp);
+            }
+            assert_eq!(all, wanted);
             for label in 0..2 {
                 let shown = data
                     .positives

@@ -1,7 +1,8 @@
 //! Where generated items come from: the generators of a GAN run, or one from elsewhere.
 //!
 //! Generators of a GAN run are run by libtorch at every step. One from elsewhere is an ONNX file: its items are made
-//! once, before training, and drawn from at every step.
+//! once, before training, and drawn from at every step. So are the items of a GAN run where the trunk is a network from
+//! elsewhere, which sees every item once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,15 +14,18 @@ use s2m_model::bundle::{Generator, sha256};
 use s2m_model::manifest::{GeneratorEntry, Provenance};
 use s2m_model::networks::{Renderer, Requested, RunSettings};
 use serde::{Deserialize, Serialize};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::checkpoint::Checkpoint;
-use crate::classifier::{ClassifierSettings, as_written};
+use crate::classifier::{ClassifierSettings, TrunkSettings, as_written};
 use crate::device::Machine;
 use crate::feed::{Feed, Pool};
+use crate::frozen::Frozen;
 use crate::gan::{self, GanSettings};
-use crate::noise::{Draws, Needs};
+use crate::networks::given;
+use crate::noise::{self, Draws, Needs, Noise};
 use crate::objectives::{Code, ObjectiveSettings, Output};
+use crate::parameters::Parameters;
 use crate::progress::Progress;
 use crate::replica::{self, Replica, is_picture, titles};
 use s2m::calibrate::class_at;
@@ -60,7 +64,10 @@ pub struct Generators {
     pub replicas: Vec<Replica>,
     /// Of everything that makes items.
     pub sha256: String,
+    /// The trunk, where it comes from elsewhere; made items are then rows of its features.
+    pub frozen: Option<Frozen>,
     source: Source,
+    made: Option<Made>,
 }
 
 enum Source {
@@ -68,14 +75,19 @@ enum Source {
     Own(Box<Own>),
 }
 
-/// A generator from elsewhere and items of it.
+/// A generator from elsewhere.
 struct Own {
     entry: GeneratorEntry,
     bytes: Vec<u8>,
-    /// `[items, size]`; levels of pictures as bytes.
+}
+
+/// Items made beforehand, as many for every replica.
+struct Made {
+    /// `[replicas·count, size]`, replica by replica; levels of pictures as bytes.
     items: Tensor,
-    /// `[items]`; zeros without classes.
+    /// `[replicas·count]`; zeros without classes.
     classes: Tensor,
+    count: i64,
 }
 
 impl ClassifierSettings {
@@ -184,6 +196,9 @@ fn provenance(
 ) -> Result<Provenance> {
     let recipe = without_folders(&recipes[replica.data]);
     let mut own = settings.clone();
+    if let TrunkSettings::Onnx { file, .. } = &mut own.network {
+        *file = file.file_name().unwrap_or_default().into();
+    }
     let recipe_text = match origin {
         Origin::Run(gan) => {
             let mut gan = (**gan).clone();
@@ -221,7 +236,8 @@ fn without_folders(recipe: &DataRecipe) -> DataRecipe {
 impl Generators {
     pub fn open(settings: &ClassifierSettings, machine: &Machine) -> Result<Self> {
         let subjects = Subjects::open(settings)?;
-        match subjects.origin {
+        let frozen = Frozen::open(&settings.network, &subjects.loaded, machine)?;
+        let mut generators = match subjects.origin {
             Origin::Run(gan) => {
                 let folder = settings.gan.as_ref().expect("a GAN run has a folder");
                 let mut output = gan::objective(&gan, &subjects.loaded, machine.device)?
@@ -249,24 +265,98 @@ impl Generators {
                 output.weights = weights
                     .finished(output.file, output.network.mlp.specs(), machine.device)?
                     .select(&rows);
-                Ok(Self {
+                Self {
                     recipes: subjects.recipes,
                     loaded: subjects.loaded,
                     replicas: subjects.replicas,
                     sha256: sha256(&fs::read(&file)?),
+                    frozen: None,
                     source: Source::Run(gan, output),
-                })
+                    made: None,
+                }
             }
             Origin::Own(own, _) => {
-                let made = Own::make(&own, &subjects.loaded[0], machine)?;
-                Ok(Self {
-                    sha256: sha256(format!("{} {own:?}", sha256(&made.bytes)).as_bytes()),
+                let (file, made) = Own::make(&own, &subjects.loaded[0], machine)?;
+                Self {
+                    sha256: sha256(format!("{} {own:?}", sha256(&file.bytes)).as_bytes()),
                     recipes: subjects.recipes,
                     loaded: subjects.loaded,
                     replicas: subjects.replicas,
-                    source: Source::Own(Box::new(made)),
-                })
+                    frozen: None,
+                    source: Source::Own(Box::new(file)),
+                    made: Some(made),
+                }
             }
+        };
+        if let Some(frozen) = frozen {
+            generators.sha256 =
+                sha256(format!("{} {}", generators.sha256, frozen.sha256()).as_bytes());
+            generators.made = Some(generators.features(&frozen)?);
+            generators.frozen = Some(frozen);
+        }
+        Ok(generators)
+    }
+
+    /// Made items as a frozen trunk sees them.
+    fn features(&self, frozen: &Frozen) -> Result<Made> {
+        let Some(made) = &self.made else {
+            return self.features_of_run(frozen);
+        };
+        Ok(Made {
+            items: frozen.features_of_all(&made.items)?,
+            classes: made.classes.shallow_clone(),
+            count: made.count,
+        })
+    }
+
+    /// Items of a GAN run, drawn as at every step, but once.
+    fn features_of_run(&self, frozen: &Frozen) -> Result<Made> {
+        let feed = Feed::new(&self.loaded, &self.replicas, frozen.real.shallow_clone());
+        let key = |replica: &Replica| noise::key(replica.key(), noise::Purpose::Weights, "made");
+        let keys: Vec<u64> = self.replicas.iter().map(key).collect();
+        let (count, piece) = (i64::from(items()), PIECE as i64);
+        let mut numbers = Noise::new(&keys, self.needs(piece), feed.device());
+        let progress = Progress::new("features of generated items", count as u64, 0);
+        let (mut pieces, mut all_classes) = (Vec::new(), Vec::new());
+        for first in (0..count).step_by(PIECE) {
+            let mut draws = Draws::new(numbers.at(pieces.len() as u64));
+            let (items, classes) = no_grad(|| self.draw(&feed, &mut draws, piece));
+            let features = frozen.features(&items.flatten(0, 1), first as usize);
+            let features = features.context("features of generated items")?;
+            pieces.push(features.view([-1, piece, frozen.size()]));
+            all_classes.push(classes);
+            progress.at(first as u64, &[], &[]);
+        }
+        progress.finish();
+        let rows = |pieces: &[Tensor]| -> Result<Tensor> {
+            Ok(Tensor::f_cat(pieces, 1)?.narrow(1, 0, count).flatten(0, 1))
+        };
+        Ok(Made {
+            items: rows(&pieces)?,
+            classes: rows(&all_classes)?,
+            count,
+        })
+    }
+
+    /// Real items as the networks see them, with draws for every replica.
+    pub fn feed(&self, device: Device) -> Result<Feed> {
+        match &self.frozen {
+            None => Feed::training(&self.loaded, &self.replicas, device),
+            Some(frozen) => {
+                let rows = frozen.real.shallow_clone();
+                Ok(Feed::new(&self.loaded, &self.replicas, rows))
+            }
+        }
+    }
+
+    /// Sets the statistics of given features by the real and the generated items of each replica.
+    pub fn standardise(&self, feed: &Feed, class: &Parameters) {
+        let (Some(_), Some(made)) = (&self.frozen, &self.made) else {
+            return;
+        };
+        for replica in 0..self.replicas.len() as i64 {
+            let generated = made.items.narrow(0, replica * made.count, made.count);
+            given::standardise(class, replica, [&feed.all(replica), &generated]);
         }
     }
 
@@ -299,9 +389,9 @@ impl Generators {
 
     /// Random numbers for a batch of items and their classes.
     pub fn needs(&self, batch: i64) -> Needs {
-        let latent = match &self.source {
-            Source::Run(_, output) => output.network.latent,
-            Source::Own(_) => 0,
+        let latent = match (&self.source, &self.made) {
+            (Source::Run(_, output), None) => output.network.latent,
+            _ => 0,
         };
         Needs {
             normal: batch * latent,
@@ -311,14 +401,15 @@ impl Generators {
 
     /// Generated items as networks see them, `[replicas, batch, size]`, and their classes.
     pub fn draw(&self, feed: &Feed, draws: &mut Draws, batch: i64) -> (Tensor, Tensor) {
-        match &self.source {
-            Source::Run(_, output) => {
+        match (&self.source, &self.made) {
+            (_, Some(made)) => made.draw(draws, batch),
+            (Source::Run(_, output), None) => {
                 let classes = feed.draw(draws, Pool::All, batch).labels;
                 let items = output.items(&draws.normal(batch, output.network.latent), &classes);
                 let picture = is_picture(&self.loaded[self.replicas[0].data].train.items);
                 (if picture { as_written(&items) } else { items }, classes)
             }
-            Source::Own(own) => own.draw(draws, batch),
+            (Source::Own(_), None) => unreachable!("items of a generator from elsewhere are made"),
         }
     }
 
@@ -348,7 +439,7 @@ impl Generators {
 
 impl Own {
     /// Opens the generator and makes its items.
-    fn make(own: &OwnGenerator, data: &Loaded, machine: &Machine) -> Result<Self> {
+    fn make(own: &OwnGenerator, data: &Loaded, machine: &Machine) -> Result<(Self, Made)> {
         let generator = Generator::open(&own.file)?;
         let part = generator.part();
         let mut entry = part.entry.clone();
@@ -401,19 +492,21 @@ impl Own {
             progress.at(first as u64 + numbers.len() as u64, &[], &[]);
         }
         progress.finish();
-        Ok(Self {
-            entry,
-            bytes,
+        let made = Made {
             items: Tensor::f_cat(&pieces, 0)?.to_device(machine.device),
             classes: Tensor::from_slice(&classes).to_device(machine.device),
-        })
+            count: count as i64,
+        };
+        Ok((Self { entry, bytes }, made))
     }
+}
 
+impl Made {
     fn draw(&self, draws: &mut Draws, batch: i64) -> (Tensor, Tensor) {
-        let count = self.items.size()[0];
-        let rows = (draws.uniform(batch) * count as f64)
-            .to_kind(Kind::Int64)
-            .view(-1);
+        let chosen = (draws.uniform(batch) * self.count as f64).to_kind(Kind::Int64);
+        let replicas = chosen.size()[0];
+        let first = Tensor::arange(replicas, (Kind::Int64, chosen.device())) * self.count;
+        let rows = (chosen + first.unsqueeze(1)).view(-1);
         let items = self.items.index_select(0, &rows);
         let items = if items.kind() == Kind::Uint8 {
             items.to_kind(Kind::Float) * (2.0 / 255.0) - 1.0
@@ -421,7 +514,10 @@ impl Own {
             items
         };
         let classes = self.classes.index_select(0, &rows);
-        (items.view([1, batch, -1]), classes.view([1, batch]))
+        (
+            items.view([replicas, batch, -1]),
+            classes.view([replicas, batch]),
+        )
     }
 }
 

@@ -12,6 +12,7 @@ pub mod device;
 pub mod export;
 pub mod feed;
 pub mod folder;
+pub mod frozen;
 pub mod gan;
 pub mod generators;
 pub mod graph;

@@ -148,7 +148,7 @@ fn resume(work: &mut dyn Work, plan: &Plan<'_>, folder: &RunFolder) -> Result<(u
     );
     ensure!(
         checkpoint.fact("origin")? == plan.origin,
-        "the checkpoint was trained on other generators than those that are there now\n{hint}"
+        "the checkpoint was trained on other generators, or on another network's features, than those that are there now\n{hint}"
     );
     let step: u64 = checkpoint.fact("step")?.parse()?;
     ensure!(

@@ -445,8 +445,9 @@ mod tests {
             "it uses opset 12\nhint: export it with opset 13 or later"
         );
         let mut fixed = two();
-        let element = |dims| ValueInfoProto::tensor("picture", data_type::FLOAT, dims);
-        fixed.graph.as_mut().unwrap().input[0] = element(vec![DimensionValue::DimValue(8)]);
+        let batch = vec![DimensionValue::DimValue(8)];
+        fixed.graph.as_mut().unwrap().input[0] =
+            ValueInfoProto::tensor("picture", data_type::FLOAT, batch);
         assert_eq!(
             message(&fixed, Some("first")),
             "its input `picture` is for batches of 8\nhint: export it with a dynamic first axis"

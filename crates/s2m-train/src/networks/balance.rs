@@ -11,7 +11,7 @@
 
 use anyhow::{Context as _, Result};
 use s2m_model::onnx::graph::{self, GraphBuilder};
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
 use super::classifier::Outputs;
 use crate::parameters::Weights;
@@ -78,6 +78,8 @@ impl Balance {
 
 #[cfg(test)]
 mod tests {
+    use tch::Device;
+
     use super::*;
     use crate::device::{DeviceChoice, Machine};
     use crate::export::{self, Input};

@@ -6,10 +6,12 @@
 //! its own, which sees items after a 3×3 binomial blur.
 
 use anyhow::{Result, bail};
+use s2m_model::onnx::backbone::FEATURES;
 use s2m_model::onnx::graph::{self, Conv2d, GraphBuilder};
 use tch::Tensor;
 
 use super::balance::Balance;
+use super::given::{self, Given};
 use super::lenet5;
 use super::mlp::{End, Mlp};
 use super::mobilenet_v2::{self, MobileNetV2};
@@ -34,6 +36,8 @@ pub enum Trunk {
     /// Points: fully connected layers, ReLU after each.
     Mlp(Mlp),
     MobileNetV2(MobileNetV2),
+    /// Features that a network from elsewhere computed beforehand; see [`given`].
+    Given(Given),
 }
 
 impl Trunk {
@@ -50,6 +54,7 @@ impl Trunk {
             Self::LeNet5 => lenet5::FEATURES,
             Self::Mlp(mlp) => *mlp.sizes.last().expect("an MLP has sizes"),
             Self::MobileNetV2(_) => mobilenet_v2::FEATURES,
+            Self::Given(given) => given.size,
         }
     }
 
@@ -57,8 +62,16 @@ impl Trunk {
     pub fn picture(&self) -> Option<[i64; 3]> {
         match self {
             Self::LeNet5 => Some([1, lenet5::SIDE, lenet5::SIDE]),
-            Self::Mlp(_) => None,
+            Self::Mlp(_) | Self::Given(_) => None,
             Self::MobileNetV2(network) => Some(network.picture),
+        }
+    }
+
+    /// Name and shape of what goes in, for items of a shape.
+    fn input(&self, item: &[usize]) -> (&'static str, Vec<usize>) {
+        match self {
+            Self::Given(given) => (FEATURES, vec![given.size as usize]),
+            Self::LeNet5 | Self::Mlp(_) | Self::MobileNetV2(_) => ("x", item.to_vec()),
         }
     }
 
@@ -67,6 +80,7 @@ impl Trunk {
             Self::LeNet5 => lenet5::specs(),
             Self::Mlp(mlp) => mlp.specs(),
             Self::MobileNetV2(network) => network.specs(),
+            Self::Given(given) => given.specs(),
         };
         let named = |spec: Spec| Spec {
             name: format!("{prefix}{}", spec.name),
@@ -80,6 +94,7 @@ impl Trunk {
             Self::LeNet5 => lenet5::forward(weights, x),
             Self::Mlp(mlp) => mlp.forward(weights, x),
             Self::MobileNetV2(network) => network.forward(weights, x, mode),
+            Self::Given(_) => given::forward(weights, x),
         }
     }
 
@@ -94,6 +109,7 @@ impl Trunk {
             Self::LeNet5 => lenet5::onnx(graph, x, weights, prefix),
             Self::Mlp(mlp) => mlp.onnx(graph, x, weights, prefix),
             Self::MobileNetV2(network) => network.onnx(graph, x, weights, prefix),
+            Self::Given(_) => given::onnx(graph, x, weights, prefix),
         }
     }
 }
@@ -188,8 +204,8 @@ impl Classifier {
         }
     }
 
-    /// The whole network as a file; `weights` holds both groups. With `balance` they come from balanced draws,
-    /// and the file corrects for that.
+    /// The whole network as a file, from `x`, or from `features` where these are given; `weights` holds both groups.
+    /// With `balance` they come from balanced draws, and the file corrects for that.
     pub fn onnx(
         &self,
         weights: &Weights,
@@ -205,8 +221,13 @@ impl Classifier {
             }
         };
         let mut graph = GraphBuilder::new("classifier");
-        let x = graph.input("x", item, graph::Element::F32)?;
-        let features = self.trunk.onnx(&mut graph, &x, weights, "trunk.")?;
+        let (name, item) = self.trunk.input(item);
+        let x = graph.input(name, &item, graph::Element::F32)?;
+        let mut features = self.trunk.onnx(&mut graph, &x, weights, "trunk.")?;
+        if name != FEATURES {
+            // By this name a later classifier can stand on the same trunk.
+            features = graph.named(&features, FEATURES)?;
+        }
         let class = linear_onnx(&mut graph, &features, weights, "class")?;
         let features = match self.fit {
             RealFit::Shared | RealFit::Frozen => features,

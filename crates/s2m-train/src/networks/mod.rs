@@ -4,6 +4,7 @@
 
 pub mod balance;
 pub mod classifier;
+pub mod given;
 pub mod lenet5;
 pub mod mlp;
 pub mod mobilenet_v2;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// All files below a folder but what tells the time.
-fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
@@ -34,7 +34,7 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Stops a run after `steps` by giving it so few, and puts its checkpoint where a longer run looks.
-fn leave_unfinished(from: &Path, to: &Path) {
+pub(crate) fn leave_unfinished(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for name in ["checkpoint.safetensors", "metrics.jsonl"] {
         fs::copy(from.join(name), to.join(name)).unwrap();
