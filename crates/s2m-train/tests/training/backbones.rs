@@ -248,6 +248,42 @@ fn resumed_heads_end_with_the_same_bundles() {
     }
 }
 
+/// Items and statistics of a replica are its own.
+#[test]
+fn heads_are_the_same_alone_and_among_others() {
+    let folder = tempdir().unwrap();
+    let (many, file) = points_bundle(folder.path(), WGAN_GP);
+    let one = folder.path().join("one");
+    train_gan(&gan_settings(WGAN_GP, "[1]", 5), &one);
+    let network = onnx(&file, ", features = \"features\"");
+    let heads = Classifier {
+        trunk: Trunk::Given(Given { size: 16 }),
+        classes: 2,
+        conditional: false,
+        fit: RealFit::Shared,
+    };
+    let weights = |gan: &Path, replica: usize| {
+        let out = gan.join("heads");
+        let settings = classifier_settings(gan, &format!("network = {network}"));
+        classifier::train(&settings, &out, &machine()).unwrap();
+        let checkpoint = Checkpoint::read(&out.join("checkpoint.safetensors")).unwrap();
+        let groups = [
+            ("class", heads.class_specs()),
+            ("others", heads.other_specs()),
+        ];
+        let group = |(name, specs)| {
+            let all = checkpoint.finished(name, specs, Device::Cpu).unwrap();
+            all.replica(replica).unwrap().into_values()
+        };
+        let parts = groups.into_iter().flat_map(group);
+        parts.flat_map(|(_, values)| values).collect::<Vec<f32>>()
+    };
+    let alone = weights(&one, 0);
+    let [same, other] = [1, 0].map(|replica| apart(&alone, &weights(&many, replica)));
+    assert!(same < 1e-3, "{same}");
+    assert!(other > 0.1, "{other}");
+}
+
 #[test]
 fn what_a_frozen_network_cannot_do_is_said() {
     let folder = tempdir().unwrap();
