@@ -165,9 +165,9 @@ impl Subjects {
             }
         };
         if let Some(share) = settings.wrong_labels {
-            recipes
-                .iter_mut()
-                .for_each(|recipe| recipe.wrong_labels = share);
+            for recipe in &mut recipes {
+                recipe.wrong_labels = share;
+            }
         }
         let uses = |replica: &Replica| settings.uses(replica);
         Ok(Self {

@@ -324,9 +324,10 @@ fn purity_picks_a_floor_and_reaches_it() {
     );
     assert!(pure.calibration.floor > 0.0 && pure.support_share < plain.support_share);
     // A floor of the bundle gives way, also where it would reach more than the wish.
+    let out = root.path().join("floored");
     let mut floored = Request {
         samples: count(1000),
-        ..request(&model, "A - \"B-c\"", &root.path().join("floored"))
+        ..request(&model, "A - \"B-c\"", &out)
     };
     floored.settings.overrides.floor = Some(0.8);
     floored.settings.overrides.purity = Some(0.7);

@@ -49,7 +49,9 @@ pub enum FitError {
     #[error("`{}` is no name for a bundle\nhint: give --out NAME.s2m", .0.display())]
     Name(PathBuf),
     /// There is nothing to generate with.
-    #[error("there is no generator\nhint: give --generator G.onnx, or --from MODEL to add labels to a bundle")]
+    #[error(
+        "there is no generator\nhint: give --generator G.onnx, or --from MODEL to add labels to a bundle"
+    )]
     NoGenerator,
     /// The bundle is there already.
     #[error("`{}` already exists\nhint: choose another name, or pass --force to replace it", .0.display())]

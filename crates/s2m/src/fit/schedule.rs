@@ -101,16 +101,15 @@ impl<'a> Schedule<'a> {
         work: &Path,
     ) -> Result<Self, Error> {
         let training = &request.training;
-        let (chosen, network) = match &training.backbone {
-            Some(backbone) => (Chosen::HEADS, backbone_text(backbone, work)?),
-            None => {
-                let chosen = match shape {
-                    [_] => Chosen::POINTS,
-                    [1, 28, 28] => Chosen::DIGITS,
-                    _ => Chosen::PICTURES,
-                };
-                (chosen, chosen.network.to_owned())
-            }
+        let (chosen, network) = if let Some(backbone) = &training.backbone {
+            (Chosen::HEADS, backbone_text(backbone, work)?)
+        } else {
+            let chosen = match shape {
+                [_] => Chosen::POINTS,
+                [1, 28, 28] => Chosen::DIGITS,
+                _ => Chosen::PICTURES,
+            };
+            (chosen, chosen.network.to_owned())
         };
         Ok(Self {
             training,
