@@ -299,4 +299,12 @@ fn pictures_that_a_run_file_cannot_use_are_refused() {
         "`augment.shift` is 16; pictures of 16×16 take 0 to 15"
     );
     assert!(refused("").starts_with("`lenet5` takes pictures of shape [1, 28, 28]"));
+    // What a referee says.
+    let own = toml::from_str("kind = \"onnx\"\nfile = \"features.onnx\"").unwrap();
+    let generators = Generators::open(&settings(&folder.path().join("one"), ""), &machine);
+    let error = trunk(&own, &generators.unwrap().loaded[0]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`onnx` is for classifiers, whose heads stand on it; here a network is trained whole"
+    );
 }

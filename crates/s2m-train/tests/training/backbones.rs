@@ -314,29 +314,66 @@ fn what_a_frozen_network_cannot_do_is_said() {
     assert!(none.starts_with("`network`: could not read"), "{none}");
 }
 
-/// The mean probability of a label over items of the data is its share, whatever the shares of the draws. Without the
-/// correction it would be near one half.
+/// An array of NumPy.
+fn write_npy(path: &Path, kind: &str, shape: &str, values: &[u8]) {
+    let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+    while (header.len() + 11) % 64 > 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let length = (header.len() as u16).to_le_bytes();
+    let start = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes()].concat();
+    fs::write(path, [&start, values].concat()).unwrap();
+}
+
+/// Points at −1 and at 1 only, so that the shares of the labels at each are the best answer. Label A is rare, most of all
+/// at 1.
 #[test]
 fn balanced_training_speaks_of_the_data_as_it_is() {
     let folder = tempdir().unwrap();
-    let [gan, out] = ["gan", "out"].map(|name| folder.path().join(name));
+    let [items, truth, gan, out] =
+        ["items.npy", "truth.npy", "gan", "out"].map(|name| folder.path().join(name));
+    let count = 4000;
+    let points = (0..count).flat_map(|n| [-1.0_f32, 1.0][n % 2].to_le_bytes());
+    write_npy(
+        &items,
+        "<f4",
+        &format!("({count}, 1)"),
+        &points.collect::<Vec<u8>>(),
+    );
+    let kinds = (0..count).map(|n| u8::from(n / 2 % [5, 50][n % 2] != 0));
+    write_npy(
+        &truth,
+        "|u1",
+        &format!("({count},)"),
+        &kinds.collect::<Vec<u8>>(),
+    );
     let mut settings = gan_settings(WGAN_GP, "[0]", 5);
-    settings.data[0].labelling =
-        toml::from_str("model = \"one-of\"\nweights = [1.0, 40.0]").unwrap();
-    settings.data[0].validation = 0.4;
+    let recipe = format!(
+        "name = \"ends\"\nsource = {{ format = \"arrays\", items = \"{}\", truth = \"{}\", test = 0.1 }}\nclasses = [{{ name = \"A\", of = [0] }}, {{ name = \"B\", of = [1] }}]\nlabelling = {{ model = \"one-of\" }}\n",
+        items.display(),
+        truth.display()
+    );
+    settings.data = vec![toml::from_str(&recipe).unwrap()];
     train_gan(&settings, &gan);
-    let network = "balance = true\nnetwork = { kind = \"mlp\", hidden = [32, 32] }";
+    let network = "balance = true\nnetwork = { kind = \"mlp\", hidden = [16] }";
     let mut balanced = classifier_settings(&gan, network);
-    balanced.epochs = 40;
+    balanced.epochs = 20;
     classifier::train(&balanced, &out, &machine()).unwrap();
     let data = settings.data[0].load().unwrap();
-    let [class, _] = answers(&out.join("line-seed-0.s2m"), &data);
-    let count = data.validation_positives.len();
-    let probability = |row: &[f32]| 1.0 / (1.0 + f64::from(row[1] - row[0]).exp());
-    let mean = class.chunks_exact(2).map(probability).sum::<f64>() / count as f64;
-    let share = data.observed[0];
-    assert!(share < 0.4, "{share}");
-    // Five standard errors of a share, and the fit's own.
-    let error = 5.0 * (share * (1.0 - share) / count as f64).sqrt() + 0.02;
-    assert!((mean - share).abs() < error, "{mean} against {share}");
+    let values = scaled(&data.train.items);
+    let [class, _] = answers(&out.join("ends-seed-0.s2m"), &data);
+    for end in [-1.0, 1.0] {
+        let here = |item: u32| values[item as usize].total_cmp(&end).is_eq();
+        let shown = data.positives.iter().filter(|p| here(p.item));
+        let shares = shown.clone().filter(|p| p.label == 0).count() as f64 / shown.count() as f64;
+        let at = data.validation_positives.iter().position(|p| here(p.item));
+        let row = &class[2 * at.unwrap()..][..2];
+        let found = 1.0 / (1.0 + f64::from(row[1] - row[0]).exp());
+        // A fifth of the logarithm; balanced draws alone would be off by a factor of more than 3.
+        assert!(
+            (found / shares).ln().abs() < 0.2,
+            "{found} against {shares}"
+        );
+    }
 }
