@@ -78,9 +78,11 @@ pub(crate) struct ReproduceArgs {
 
 pub(crate) fn run(args: &ReproduceArgs, streams: &mut Streams<'_>) -> Result<Answer> {
     let experiment = Experiment::parse(&args.name)?;
-    let folder = |root: &str| Path::new(root).join(experiment.name());
-    let work = args.work.clone().unwrap_or_else(|| folder("runs"));
-    let out = args.out.clone().unwrap_or_else(|| folder("experiments"));
+    let folder = |root: &str, name: &str| Path::new(root).join(name);
+    let work = args.work.clone();
+    let work = work.unwrap_or_else(|| folder("runs", experiment.networks()));
+    let out = args.out.clone();
+    let out = out.unwrap_or_else(|| folder("experiments", experiment.name()));
     let default = RunSettings::default();
     let request = Request {
         experiment,

@@ -21,32 +21,32 @@ const STAGE: u16 = 60_000;
 
 /// Which half of the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Half {
+pub(crate) enum Half {
     First,
     Second,
 }
 
 /// Logits of some items.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     /// Numbers in a row of `class` and `fake_class`.
-    pub(super) classes: usize,
-    pub(super) class: Vec<f32>,
-    pub(super) real: Vec<f32>,
+    pub(crate) classes: usize,
+    pub(crate) class: Vec<f32>,
+    pub(crate) real: Vec<f32>,
     /// Conditional generators only.
-    pub(super) fake_class: Vec<f32>,
+    pub(crate) fake_class: Vec<f32>,
     /// Shown label of a real item, class of a generated one; empty without classes.
-    pub(super) labels: Vec<u8>,
+    pub(crate) labels: Vec<u8>,
     /// Rows of one item stay together: its number decides the half.
     items: Vec<u32>,
 }
 
 impl Rows {
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.real.len()
     }
 
-    pub(super) fn evidence(&self, at: usize) -> Evidence<'_> {
+    pub(crate) fn evidence(&self, at: usize) -> Evidence<'_> {
         let row = at * self.classes..(at + 1) * self.classes;
         Evidence {
             class_logits: &self.class[row.clone()],
@@ -78,7 +78,7 @@ impl Rows {
 
     /// Every second item with all its rows.
     #[must_use]
-    pub(super) fn half(&self, half: Half) -> Self {
+    pub(crate) fn half(&self, half: Half) -> Self {
         let mut distinct = self.items.clone();
         distinct.sort_unstable();
         distinct.dedup();
@@ -94,7 +94,7 @@ impl Rows {
 
     /// The rows of some classes; all rows where there are no classes.
     #[must_use]
-    pub(super) fn of_classes(&self, classes: LabelSet) -> Self {
+    pub(crate) fn of_classes(&self, classes: LabelSet) -> Self {
         self.filter(|at| {
             self.labels
                 .get(at)
@@ -104,7 +104,7 @@ impl Rows {
 }
 
 /// What the classifier says about real items and the labels that they show.
-pub(super) fn real_rows(
+pub(crate) fn real_rows(
     bundle: &Bundle,
     items: &Items,
     shown: &[Positive],
@@ -169,7 +169,7 @@ fn as_input(items: &Items, entry: &ItemEntry) -> Result<Vec<f32>, Error> {
 const PIECE: u64 = 2048;
 
 /// What the classifier says about fresh generated items, of classes as when it was trained.
-pub(super) fn generated_rows(
+pub(crate) fn generated_rows(
     bundle: &Bundle,
     count: u64,
     engine: &Engine<'_>,

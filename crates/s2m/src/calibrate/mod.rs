@@ -10,7 +10,7 @@
 mod audit;
 mod choose;
 pub mod found;
-mod held_out;
+pub(crate) mod held_out;
 mod page;
 
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ use crate::output::write_whole;
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
 use crate::session::{Machine, Session, refusal};
-use crate::settings::{CalibrationChoice, SampleSettings};
+use crate::settings::{CalibrationChoice, DensityChoice, Overrides, SampleSettings};
 
 /// Changes when the meaning of a stored measurement does.
 const FORMAT: u32 = 1;
@@ -74,14 +74,36 @@ pub(crate) struct Way<'a> {
     pub(crate) query: &'a str,
     pub(crate) sampler: SamplerChoice,
     pub(crate) calibration: CalibrationChoice,
+    pub(crate) overrides: Overrides,
+    pub(crate) density: DensityChoice,
 }
 
-impl Way<'_> {
+impl<'a> Way<'a> {
+    /// A query drawn by rejection, as its bundle says.
+    pub(crate) fn of(query: &'a str) -> Self {
+        let SampleSettings {
+            sampler,
+            calibration,
+            overrides,
+            density,
+            ..
+        } = SampleSettings::default();
+        Self {
+            query,
+            sampler,
+            calibration,
+            overrides,
+            density,
+        }
+    }
+
     fn settings(&self) -> SampleSettings {
         SampleSettings {
             seed: Some(PROPOSAL_SEED),
             sampler: self.sampler,
             calibration: self.calibration,
+            overrides: self.overrides,
+            density: self.density,
             ..SampleSettings::default()
         }
     }

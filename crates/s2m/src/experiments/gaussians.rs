@@ -205,9 +205,9 @@ fn drawn<'q>(
         Method::Sampled(calibration, sampler) => {
             let folder = stage(runs, "classifier").and_then(|run| run.bundle(DATA, seed));
             let way = Way {
-                query,
                 sampler,
                 calibration,
+                ..Way::of(query)
             };
             folder.map(|folder| Drawn::query(folder, way)).transpose()
         }

@@ -20,7 +20,7 @@ use super::{Bench, ExperimentError, Findings, stage};
 use crate::error::Error;
 use crate::picture::{Canvas, Drawing, Panel, scatter};
 use crate::samplers::SamplerChoice;
-use crate::settings::{CalibrationChoice, DEFAULT_TV};
+use crate::settings::DEFAULT_TV;
 use crate::trainer::Kind;
 
 /// Name of the data in the run files.
@@ -173,9 +173,8 @@ fn drawn(runs: &[Run], method: Method, seed: u64) -> Result<Option<Drawn<'static
         Method::Sampled(sampler) => {
             let folder = stage(runs, "classifier").and_then(|run| run.bundle(DATA, seed));
             let way = Way {
-                query: QUERY,
                 sampler,
-                calibration: CalibrationChoice::Bundle,
+                ..Way::of(QUERY)
             };
             folder.map(|folder| Drawn::query(folder, way)).transpose()
         }

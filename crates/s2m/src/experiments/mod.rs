@@ -9,12 +9,14 @@
 //! - `line`, [`results`], `report`: means over seeds, tables, `RESULTS.md`;
 //! - one file per experiment.
 
+mod calibration;
 mod evaluation;
 pub(crate) mod gaussians;
 mod illustration;
 mod line;
 mod report;
 pub mod results;
+mod six_labels;
 mod stages;
 mod table1;
 
@@ -128,7 +130,7 @@ const DATA_HINT: &str =
 
 /// A table or figure of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Experiment {
     /// The 2×16 Gaussians.
     Gaussians,
@@ -136,11 +138,21 @@ pub enum Experiment {
     Illustration,
     /// Table 1: MNIST and Fashion-MNIST.
     Table1,
+    /// Calibration from single positives against hand settings, on the networks of table 1.
+    Calibration,
+    /// MNIST with six labels: partial and boolean queries.
+    SixLabels,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Gaussians, Self::Illustration, Self::Table1];
+    pub const ALL: [Self; 5] = [
+        Self::Gaussians,
+        Self::Illustration,
+        Self::Table1,
+        Self::Calibration,
+        Self::SixLabels,
+    ];
 
     /// Its name as typed.
     pub fn name(self) -> &'static str {
@@ -148,6 +160,16 @@ impl Experiment {
             Self::Gaussians => "gaussians",
             Self::Illustration => "illustration",
             Self::Table1 => "table1",
+            Self::Calibration => "calibration",
+            Self::SixLabels => "six-labels",
+        }
+    }
+
+    /// The experiment whose networks it uses, by name.
+    pub fn networks(self) -> &'static str {
+        match self {
+            Self::Calibration => Self::Table1.name(),
+            other => other.name(),
         }
     }
 
@@ -206,6 +228,8 @@ pub fn reproduce(
         Experiment::Gaussians => gaussians::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::Illustration => illustration::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::Table1 => table1::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::Calibration => calibration::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::SixLabels => six_labels::run(&Bench::new(request, trainer, progress)?)?,
     };
     report::write(request, findings)
 }
@@ -323,6 +347,7 @@ mod tests {
                 "real",
                 "calibration",
                 "paper",
+                "wrong-labels",
             ],
             Kind::Referee => &[
                 "data",
@@ -336,8 +361,10 @@ mod tests {
         }
     }
 
-    fn experiments() -> [(&'static str, &'static [Stage]); 3] {
+    fn experiments() -> [(&'static str, &'static [Stage]); 5] {
         [
+            ("calibration", &calibration::STAGES),
+            ("six-labels", &six_labels::STAGES),
             ("gaussians", gaussians::tests::ALL),
             ("illustration", illustration::tests::ALL),
             ("table1", table1::tests::ALL),
@@ -410,7 +437,7 @@ mod tests {
     fn an_unknown_experiment_is_named_with_those_there_are() {
         assert_eq!(
             Experiment::parse("table2").unwrap_err().to_string(),
-            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1"
+            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels"
         );
         for experiment in Experiment::ALL {
             assert_eq!(Experiment::parse(experiment.name()).unwrap(), experiment);

@@ -239,6 +239,11 @@ pub(crate) fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
     legend(names.into_iter()) + &named(&svg, "curves", alt)
 }
 
+/// Colour of the curves of [`reliability`]: the last has that of generated items, the one before the real one's.
+fn shade(at: usize) -> &'static str {
+    COLOURS[[1, 0][at.min(1)]][0]
+}
+
 /// Predicted against seen shares: the diagonal is where they agree, and a disc grows with its items.
 pub(crate) fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String {
     let side = CURVE_SIZE[1];
@@ -247,6 +252,7 @@ pub(crate) fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String
         let axis = || Axis::over(0.0..1.0);
         let mut chart = ChartBuilder::on(root)
             .margin(MARGIN)
+            .margin_right(MARGIN + TEXT)
             .x_label_area_size(BELOW)
             .y_label_area_size(LEFT + TEXT)
             .build_cartesian_2d(axis(), axis())?;
@@ -262,8 +268,8 @@ pub(crate) fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String
             .draw()?;
         let guide = colour(INK[0]).stroke_width(1);
         chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], guide))?;
-        for (at, (_, points)) in curves.iter().enumerate() {
-            let paint = colour(COLOURS[at % COLOURS.len()][0]);
+        for (at, (_, points)) in curves.iter().rev().enumerate() {
+            let paint = colour(shade(at));
             let line = points.iter().map(|&[x, y, _]| (x, y));
             chart.draw_series(LineSeries::new(line, paint.stroke_width(4)))?;
             let disc = |&[x, y, share]: &[f64; 3]| {
@@ -274,8 +280,8 @@ pub(crate) fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String
         }
         Ok(())
     });
-    let marks = curves.iter().enumerate().map(|(at, (name, _))| {
-        let colour = COLOURS[at % COLOURS.len()][0];
+    let marks = curves.iter().rev().enumerate().map(|(at, (name, _))| {
+        let colour = shade(at);
         let disc = format!("<circle r=\"{DISC_RADIUS}\" fill=\"{colour}\"/>");
         (mark(&disc), *name)
     });

@@ -9,10 +9,11 @@ use crate::settings::{CalibrationChoice, DEFAULT_TV};
 use crate::trainer::Kind;
 
 /// Items of A that are not in B.
-pub(super) const QUERY: &str = "A - B";
+pub(in crate::experiments) const QUERY: &str = "A - B";
 
 /// Steps of the paper's chains on this data.
-pub(super) const STEPS: NonZeroUsize = NonZeroUsize::new(100).expect("100 is not zero");
+pub(in crate::experiments) const STEPS: NonZeroUsize =
+    NonZeroUsize::new(100).expect("100 is not zero");
 
 macro_rules! stage {
     ($name:literal, $kind:ident) => {
@@ -29,7 +30,7 @@ macro_rules! stage {
 }
 
 /// Every network of the table, in the order of training.
-pub(super) const STAGES: [Stage; 10] = [
+pub(in crate::experiments) const STAGES: [Stage; 10] = [
     stage!("referee-mnist", Referee),
     stage!("referee-fmnist", Referee),
     GAN,
@@ -43,24 +44,24 @@ pub(super) const STAGES: [Stage; 10] = [
 ];
 
 /// The stage whose run file says what the data sets are, and which seeds there are.
-pub(super) const GAN: Stage = stage!("gan", Gan);
+pub(in crate::experiments) const GAN: Stage = stage!("gan", Gan);
 
 /// One data set of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DataSet {
+pub(in crate::experiments) struct DataSet {
     /// Name in the run files.
-    pub(super) name: &'static str,
+    pub(in crate::experiments) name: &'static str,
     /// Name in the table.
-    pub(super) title: &'static str,
+    pub(in crate::experiments) title: &'static str,
     /// Stage of the referee.
-    pub(super) referee: &'static str,
+    pub(in crate::experiments) referee: &'static str,
     /// Stage of the classifier over the unconditional GAN.
-    pub(super) classifier: &'static str,
+    pub(in crate::experiments) classifier: &'static str,
     /// Picture that shows it.
-    pub(super) picture: &'static str,
+    pub(in crate::experiments) picture: &'static str,
 }
 
-pub(super) const DATA: [DataSet; 3] = [
+pub(in crate::experiments) const DATA: [DataSet; 3] = [
     DataSet {
         name: "mnist-3-5",
         title: "MNIST-3/5",
@@ -86,7 +87,7 @@ pub(super) const DATA: [DataSet; 3] = [
 
 /// Where a method's items come from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Source {
+pub(in crate::experiments) enum Source {
     /// A generator, as it is, of this stage.
     Alone(&'static str),
     /// S2M over the GAN.
@@ -97,15 +98,15 @@ pub(super) enum Source {
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Method {
-    pub(super) name: &'static str,
-    pub(super) source: Source,
+pub(in crate::experiments) struct Method {
+    pub(in crate::experiments) name: &'static str,
+    pub(in crate::experiments) source: Source,
     /// Data sets that it is for, by name.
-    pub(super) data: &'static [&'static str],
+    pub(in crate::experiments) data: &'static [&'static str],
     /// The paper's accuracy in % and FID†, by data set.
-    pub(super) paper: &'static [(&'static str, [Published; 2])],
+    pub(in crate::experiments) paper: &'static [(&'static str, [Published; 2])],
     /// Its name beside a row of the picture, where it has one.
-    pub(super) shown: Option<&'static str>,
+    pub(in crate::experiments) shown: Option<&'static str>,
 }
 
 const ALL: &[&str] = &["mnist-3-5", "mnist-even", "fmnist-even"];
@@ -155,14 +156,14 @@ impl Method {
     }
 
     /// The paper's figures on a data set.
-    pub(super) fn published(&self, data: &str) -> Option<[Published; 2]> {
+    pub(in crate::experiments) fn published(&self, data: &str) -> Option<[Published; 2]> {
         let found = self.paper.iter().find(|(name, _)| *name == data);
         found.map(|(_, figures)| *figures)
     }
 }
 
 /// Every row, in the order of the table.
-pub(super) const METHODS: [Method; 12] = [
+pub(in crate::experiments) const METHODS: [Method; 12] = [
     ours("GAN alone", Source::Alone("gan"), ALL).shown("GAN alone"),
     ours("GenPU", Source::Alone("gen-pu"), &["mnist-3-5"])
         .beside(GEN_PU)

@@ -5,8 +5,8 @@
 //! - [`figure`]: the paper's figure of samples.
 
 mod figure;
-mod methods;
-mod referee;
+pub(super) mod methods;
+pub(super) mod referee;
 
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
@@ -116,9 +116,9 @@ fn drawn(
     };
     let folder = stage(runs, name).and_then(|run| run.bundle(data.name, seed));
     let way = Way {
-        query: QUERY,
         sampler,
         calibration,
+        ..Way::of(QUERY)
     };
     folder.map(|folder| Drawn::query(folder, way)).transpose()
 }

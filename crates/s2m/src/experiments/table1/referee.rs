@@ -14,6 +14,7 @@ use s2m_data::{Dataset, Values};
 use s2m_metrics::accuracy::accuracy;
 use s2m_metrics::features::Features;
 use s2m_metrics::fid::{FidError, fid};
+use s2m_metrics::prdc::{DEFAULT_K, prdc};
 use s2m_model::judge::Judge;
 use serde::{Deserialize, Serialize};
 
@@ -24,33 +25,33 @@ use crate::experiments::stages::{self, Run};
 use crate::experiments::{Bench, evaluation::Evaluator};
 
 /// The referee's outputs: logits of the original classes, and features.
-pub(super) const OUTPUTS: [&str; 2] = ["class_logits", "features"];
+pub(in crate::experiments) const OUTPUTS: [&str; 2] = ["class_logits", "features"];
 
 /// The level of white.
 const WHITE: f32 = 255.0;
 
 /// What a referee says about some items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Verdict {
+pub(in crate::experiments) struct Verdict {
     /// Share of right items.
-    pub(super) accuracy: f64,
+    pub(in crate::experiments) accuracy: f64,
     /// Distance of their features from real ones; none for too few items.
-    pub(super) fid: Option<f64>,
+    pub(in crate::experiments) fid: Option<f64>,
     /// Whether each of the first items is right.
-    pub(super) right: Vec<bool>,
+    pub(in crate::experiments) right: Vec<bool>,
 }
 
 /// What real items get from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Bounds {
+pub(in crate::experiments) struct Bounds {
     /// Training items against test items: no generator can be asked for less.
-    pub(super) train: Verdict,
+    pub(in crate::experiments) train: Verdict,
     /// Accuracy on the test items.
-    pub(super) test: f64,
+    pub(in crate::experiments) test: f64,
 }
 
 /// A referee for one data set.
-pub(super) struct Referee {
+pub(in crate::experiments) struct Referee {
     judge: Judge,
     recipe: DataRecipe,
     /// Labels of each original class.
@@ -71,14 +72,18 @@ struct Real {
 
 impl Referee {
     /// Opens the referee of a finished stage for a data set.
-    pub(super) fn open(run: &Run, recipe: DataRecipe, bench: &Bench<'_>) -> Result<Self, Error> {
+    pub(in crate::experiments) fn open(
+        run: &Run,
+        recipe: DataRecipe,
+        bench: &Bench<'_>,
+    ) -> Result<Self, Error> {
         let file = run.folder.join("referee.onnx");
         let settings = &bench.request.machine.run;
         let judge = Judge::open(&file, &OUTPUTS, &bench.runtime, settings)?;
         Self::new(judge, recipe)
     }
 
-    pub(super) fn new(judge: Judge, recipe: DataRecipe) -> Result<Self, Error> {
+    pub(in crate::experiments) fn new(judge: Judge, recipe: DataRecipe) -> Result<Self, Error> {
         let names = recipe.classes.iter().map(|class| class.name.clone());
         let labels = Labels::new(names).map_err(ExperimentError::from)?;
         let count = judge.output_sizes().next().unwrap_or(0);
@@ -93,7 +98,7 @@ impl Referee {
     }
 
     /// Original classes that satisfy the query, as text.
-    pub(super) fn wanted(&self) -> String {
+    pub(in crate::experiments) fn wanted(&self) -> String {
         let wanted = self.classes.iter().enumerate();
         let wanted = wanted.filter(|(_, set)| self.query.holds(**set));
         let wanted: Vec<String> = wanted.map(|(class, _)| class.to_string()).collect();
@@ -101,7 +106,7 @@ impl Referee {
     }
 
     /// Everything that decides a verdict, apart from the items: the referee and the data.
-    pub(super) fn identity(&self) -> String {
+    pub(in crate::experiments) fn identity(&self) -> String {
         let mut recipe = self.recipe.clone();
         // Folders are this machine's.
         for path in recipe.source.paths_mut() {
@@ -111,7 +116,11 @@ impl Referee {
     }
 
     /// Judges items given as levels; `shown` of them one by one.
-    pub(super) fn judge(&self, levels: &[f32], shown: usize) -> Result<Verdict, Error> {
+    pub(in crate::experiments) fn judge(
+        &self,
+        levels: &[f32],
+        shown: usize,
+    ) -> Result<Verdict, Error> {
         let (predicted, features) = self.see(levels)?;
         let reference = &self.real()?.features;
         Ok(Verdict {
@@ -126,7 +135,10 @@ impl Referee {
     }
 
     /// What real items get.
-    pub(super) fn bounds(&self, evaluator: &Evaluator<'_>) -> Result<Bounds, Error> {
+    pub(in crate::experiments) fn bounds(
+        &self,
+        evaluator: &Evaluator<'_>,
+    ) -> Result<Bounds, Error> {
         let name = format!("{}-real", self.recipe.name);
         evaluator.kept(&name, &[&self.identity()], || {
             let real = self.real()?;
@@ -136,6 +148,25 @@ impl Referee {
                 test: accuracy(&predicted, &self.query).share,
             })
         })
+    }
+
+    /// Share of real test items near generated ones (recall), and of real ones with a generated one
+    /// near (coverage); none for too few items.
+    pub(in crate::experiments) fn diversity(
+        &self,
+        levels: &[f32],
+    ) -> Result<Option<[f64; 2]>, Error> {
+        let (_, features) = self.see(levels)?;
+        let real = &self.real()?.features;
+        let width = self.judge.output_sizes().nth(1).unwrap_or(0);
+        let named = |source| ExperimentError::Features {
+            data: self.recipe.name.clone(),
+            source,
+        };
+        let real = Features::new(real, width).map_err(named)?;
+        let generated = Features::new(&features, width).map_err(named)?;
+        let found = prdc(real, generated, DEFAULT_K);
+        Ok(found.ok().map(|found| [found.recall, found.coverage]))
     }
 
     /// Predicted labels and features of items given as levels.
@@ -221,7 +252,7 @@ fn wanted_items(data: &Dataset, query: &Query) -> Vec<f32> {
 }
 
 /// The referee of a data set, where its stage is finished.
-pub(super) fn of_data(
+pub(in crate::experiments) fn of_data(
     runs: &[Run],
     data: &super::methods::DataSet,
     bench: &Bench<'_>,
