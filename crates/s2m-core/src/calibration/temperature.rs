@@ -21,6 +21,9 @@ pub const LIMITS: [f64; 2] = [0.01, 100.0];
 /// Steps after which the search ends at the latest; bisection alone needs about fifty.
 const MOST_STEPS: usize = 200;
 
+/// A gain in likelihood that is none.
+const NEGLIGIBLE: f64 = 1e-9;
+
 /// Why logits cannot be fitted.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum TemperatureError {
@@ -72,7 +75,7 @@ pub struct TemperatureFit {
     /// Held-out items behind it.
     pub items: usize,
     /// No temperature within [`LIMITS`] is best: the items separate without error (least
-    /// temperature), are guessed worse than by chance (largest), or all logits are equal (1).
+    /// temperature), are guessed worse than by chance (largest), or no temperature changes anything (1).
     pub at_limit: bool,
 }
 
@@ -201,11 +204,13 @@ fn minimise(items: usize, likelihood: impl Fn(f64) -> Likelihood) -> Temperature
     if at_low == 0.0 && at_high == 0.0 {
         return fit(1.0, true);
     }
-    if at_low >= 0.0 {
-        return fit(low, true);
-    }
-    if at_high <= 0.0 {
-        return fit(high, true);
+    for (at, slope) in [(low, at_low), (high, -at_high)] {
+        if slope >= 0.0 {
+            let found = fit(at, true);
+            // Where a temperature changes nothing it stays 1.
+            let changes = found.nll_before - found.nll_after > NEGLIGIBLE;
+            return if changes { found } else { fit(1.0, true) };
+        }
     }
     let mut inverse = 1.0;
     for _ in 0..MOST_STEPS {
@@ -367,12 +372,12 @@ mod tests {
 
     #[test]
     fn a_fit_at_the_border_says_so() {
-        // Separated without error, also where every wrong probability is below the smallest double.
-        for gap in [1.0, 1e4] {
+        // Separated without error; nothing is gained where every wrong probability is below the smallest double.
+        for (gap, wanted) in [(1.0, LIMITS[0]), (1e4, 1.0)] {
             let separated = fit_class(&[gap, 0.0, 0.0, gap], 2, &[0, 1]).unwrap();
-            assert!(separated.at_limit && (separated.temperature - LIMITS[0]).abs() < 1e-12);
+            assert!(separated.at_limit && (separated.temperature - wanted).abs() < 1e-12);
             let separated = fit_real(&[gap], &[-gap]).unwrap();
-            assert!(separated.at_limit && (separated.temperature - LIMITS[0]).abs() < 1e-12);
+            assert!(separated.at_limit && (separated.temperature - wanted).abs() < 1e-12);
         }
         let wrong = fit_real(&[-1.0, -2.0], &[3.0]).unwrap();
         assert!(wrong.at_limit && (wrong.temperature - LIMITS[1]).abs() < 1e-9);
