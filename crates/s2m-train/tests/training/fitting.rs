@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use s2m::fit::{Answer, Request, Training, Way, fit};
+use s2m::fit::{Answer, Backbone, Request, Training, Way, fit};
 use s2m::progress::{Progress, Silent};
 use s2m::trainer::{Ended, Job, Train, TrainerError};
 use s2m_data::recipe::LabellingRecipe;
@@ -169,4 +169,89 @@ fn what_does_not_go_together_is_named() {
         message(&generator, &points),
         "the generator makes items of shape [1, 28, 28], the data holds items of shape [1]"
     );
+}
+
+#[test]
+fn all_ways_are_tried_and_the_likeliest_is_kept() {
+    let folder = tempdir().unwrap();
+    let generator = generator(folder.path(), OBJECTIVES[0]);
+    let (data, out) = (folder.path().join("bars"), folder.path().join("mine.s2m"));
+    write_folders(&data);
+    let (here, notes) = (Here::default(), Notes::default());
+    let mut asked = request(&generator, &data, &out);
+    asked.training.way = None;
+    asked.training.balance = true;
+    let Answer::Fitted(fitted) = fit(&asked, &here, &notes).unwrap() else {
+        panic!("{:?}", here.wrong);
+    };
+    let report = fs::read_to_string(out.join("calibration.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let scores = report["ways"].as_object().unwrap();
+    assert_eq!(
+        scores.keys().collect::<Vec<_>>(),
+        ["frozen", "shared", "smoothed"]
+    );
+    let best = scores
+        .iter()
+        .max_by(|a, b| a.1.as_f64().unwrap().total_cmp(&b.1.as_f64().unwrap()))
+        .unwrap();
+    assert_eq!(report["score"], *best.1);
+    let decided = fitted.decided.last().unwrap();
+    assert!(
+        decided.starts_with(&format!("real output: `{}`", best.0)),
+        "{decided}"
+    );
+    let bundle = Bundle::open(&out).unwrap();
+    assert!(
+        bundle
+            .manifest()
+            .provenance
+            .recipe
+            .contains("balance = true")
+    );
+    assert!(out.join("calibration.html").is_file());
+}
+
+#[test]
+fn labels_are_added_to_a_bundle_without_training_its_trunk() {
+    let folder = tempdir().unwrap();
+    let generator = generator(folder.path(), OBJECTIVES[0]);
+    let (data, first) = (folder.path().join("bars"), folder.path().join("first.s2m"));
+    write_folders(&data);
+    let here = Here::default();
+    let answer = fit(&request(&generator, &data, &first), &here, &Silent).unwrap();
+    assert!(matches!(answer, Answer::Fitted(_)), "{:?}", here.wrong);
+    // A third label on the same kind of pictures.
+    fs::create_dir(data.join("upright")).unwrap();
+    for n in (1..160).step_by(2) {
+        let (from, to) = (
+            data.join(format!("bar/{n}.png")),
+            data.join(format!("upright/{n}.png")),
+        );
+        fs::rename(from, to).unwrap();
+    }
+    let second = folder.path().join("second.s2m");
+    let mut asked = request(&generator, &data, &second);
+    asked.generator = None;
+    asked.training.backbone = Some(Backbone::Of(first.clone()));
+    let answer = fit(&asked, &here, &Silent).unwrap();
+    assert!(matches!(answer, Answer::Fitted(_)), "{:?}", here.wrong);
+    let [first, second] = [&first, &second].map(|path| Bundle::open(path).unwrap());
+    assert_eq!(second.manifest().labels, ["bar", "top", "upright"]);
+    // The generator is the same to the last bit.
+    let file = |bundle: &Bundle| bundle.manifest().generator.sha256.clone();
+    assert_eq!(file(&first), file(&second));
+    let recipe = &second.manifest().provenance.recipe;
+    assert!(recipe.contains("kind = \"onnx\""), "{recipe}");
+    // A bundle that was not made here has no trunk of that name.
+    let mut asked = request(&generator, &data, folder.path());
+    let third = folder.path().join("third.s2m");
+    asked.out = &third;
+    asked.generator = None;
+    asked.training.backbone = Some(Backbone::Of("mnist-even".into()));
+    let answer = fit(&asked, &here, &Silent);
+    assert!(!matches!(answer, Ok(Answer::Fitted(_))));
+    let wrong = here.wrong.borrow().clone().unwrap_or_default();
+    assert!(wrong.contains("features"), "{wrong}");
+    assert!(!third.exists());
 }

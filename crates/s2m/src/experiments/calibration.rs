@@ -355,13 +355,13 @@ impl Work<'_> {
             "TV bound",
             "seeds",
         ];
-        let title = format!("{}: wrong labels (reject, TV 0.01)", self.data.title);
+        let title = format!("{}: wrong labels (mh, K = 100)", self.data.title);
         let mut table = Table::new(&title, &columns);
         for (ending, share) in WRONG {
             let name = format!("{}{ending}", self.data.classifier);
             for (calibration, whose) in &CHOICES[1..] {
                 let way = Way {
-                    sampler: REJECT,
+                    sampler: MH,
                     calibration: *calibration,
                     ..Way::of(QUERY)
                 };
