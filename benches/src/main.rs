@@ -4,6 +4,7 @@
 
 mod calls;
 mod decisions;
+mod decode;
 mod metrics;
 mod scoring;
 
@@ -11,8 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
-const USAGE: &str =
-    "usage: s2m-bench scoring PYTHON PEER.py NETWORKS | decisions | calls | metrics FOLDER WIDTH";
+const USAGE: &str = "usage: s2m-bench scoring PYTHON PEER.py NETWORKS | decisions | calls | metrics FOLDER WIDTH | decode FOLDER";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +26,7 @@ fn main() -> Result<()> {
         ["decisions"] => decisions::run(),
         ["decide", model, bank] => decisions::decide(&PathBuf::from(model), &PathBuf::from(bank)),
         ["calls"] => calls::run(),
+        ["decode", folder] => decode::run(&PathBuf::from(folder)),
         ["metrics", folder, width] => metrics::run(&PathBuf::from(folder), width.parse()?),
         _ => bail!("{USAGE}"),
     }

@@ -11,6 +11,7 @@ use s2m_core::calibration::margin::{self, MarginError};
 use s2m_core::calibration::odds::{self, Generated};
 use s2m_core::calibration::{priors, purity, temperature};
 use s2m_core::density::Labelling;
+use s2m_core::diagnostics::summarise;
 use s2m_core::labels::LabelSet;
 use s2m_core::log_sum_exp;
 use s2m_core::query::Query;
@@ -43,6 +44,9 @@ const HIGHEST_TEMPERATURE: f64 = 1e6;
 
 /// A joint class with fewer supported items than this says nothing about temperatures and floors.
 const REACHABLE: usize = 100;
+
+/// Exclusion errors from here on promise nothing worth having.
+const LOOSEST: f64 = 0.5;
 
 /// Most labels whose joint classes are all looked at.
 pub const MOST_LABELS: usize = 10;
@@ -132,7 +136,7 @@ impl HeldOut<'_> {
             correction: chosen.chosen.correction.clone(),
             queries: queries(self.bundle),
         };
-        let margins = work.set_margins(settings, &second)?;
+        let margins = work.set_margins(settings, [&first, &second], &made_first)?;
         let by_likelihood = work.entry.temperature.real;
         work.temper(settings, &made_first)?;
         let audited = self.audit(&mut work)?;
@@ -174,7 +178,7 @@ impl HeldOut<'_> {
             audit: audited,
             warnings: Vec::new(),
         };
-        found.warnings = warnings(&found, classes);
+        found.warnings = warnings(&found, settings, classes);
         Ok(Calibrated {
             entry: work.entry,
             labelling,
@@ -224,7 +228,7 @@ impl HeldOut<'_> {
         let weightings = work
             .queries
             .iter()
-            .map(|query| Ok((query.clone(), work.weighting(query)?)))
+            .map(|query| Ok((query.clone(), work.weighting(query, None)?)))
             .collect::<Result<Vec<_>, Error>>()?;
         let (curve, found) = audit::audit(rows, truth, &weightings)?;
         work.entry.audit = Some(AuditEntry::of(found.items, &curve));
@@ -279,54 +283,98 @@ impl Chosen<'_> {
     }
 
     /// The exclusion margin of every joint class that excludes a label.
+    ///
+    /// The exclusion error asked for is doubled until a margin leaves enough generated items; that is
+    /// decided on the first half of the held-out items, so that the promise on the second stays exact.
     fn set_margins(
         &mut self,
         settings: &CalibrationSettings,
-        held_out: &Rows,
+        [first, second]: [&Rows; 2],
+        made: &Rows,
     ) -> Result<BTreeMap<String, MarginFound>, Error> {
-        let TemperatureValue::Same(temperature) = self.entry.temperature.class else {
-            unreachable!("one temperature was fitted");
-        };
         let mut report = BTreeMap::new();
-        for query in &self.queries {
-            let excluded =
-                |at: &usize| query.forced(usize::from(held_out.labels[*at])) == Some(false);
-            let ratio = |at| {
-                let logits = held_out.evidence(at).class_logits;
-                margin::log_critical_margin_of(logits, temperature, &self.labelling, query)
-            };
-            let ratios = (0..held_out.count())
-                .filter(excluded)
-                .map(ratio)
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(said)?;
-            let found = if ratios.is_empty() {
-                MarginFound::None("no held-out item shows a label that it excludes".to_owned())
-            } else {
-                match margin::exclusion_margin(&ratios, settings.exclusion_error) {
-                    Ok(found) => {
-                        let margins = &mut self.entry.margin;
-                        margins.insert(query.text().to_owned(), found.value);
-                        MarginFound::Promised {
-                            margin: found.value,
-                            exclusion_error: found.rank as f64 / (found.items as f64 + 1.0),
-                            rank: found.rank,
-                            items: found.items,
-                        }
-                    }
-                    Err(why @ (MarginError::TooFew { .. } | MarginError::Never { .. })) => {
-                        MarginFound::None(why.to_string())
-                    }
-                    Err(why) => return Err(Error::Setting(why.to_string())),
-                }
-            };
+        for query in self.queries.clone() {
+            let ratios = [self.ratios(&query, first)?, self.ratios(&query, second)?];
+            let found = self.margin(settings, &query, ratios, made)?;
+            if let MarginFound::Promised { margin, .. } = found {
+                self.entry.margin.insert(query.text().to_owned(), margin);
+            }
             report.insert(query.text().to_owned(), found);
         }
         Ok(report)
     }
 
-    /// The weighting of one query under the calibration so far, for an unconditional generator.
-    fn weighting(&self, query: &Query) -> Result<Weighting, Error> {
+    /// Log critical margins of the held-out items that show a label which the query excludes.
+    fn ratios(&self, query: &Query, held_out: &Rows) -> Result<Vec<f64>, Error> {
+        let TemperatureValue::Same(temperature) = self.entry.temperature.class else {
+            unreachable!("one temperature was fitted");
+        };
+        let excluded = |at: &usize| query.forced(usize::from(held_out.labels[*at])) == Some(false);
+        let ratio = |at| {
+            let logits = held_out.evidence(at).class_logits;
+            margin::log_critical_margin_of(logits, temperature, &self.labelling, query)
+        };
+        let ratios = (0..held_out.count()).filter(excluded).map(ratio);
+        ratios.collect::<Result<_, _>>().map_err(said)
+    }
+
+    /// The margin of one query, from ratios of both halves.
+    fn margin(
+        &self,
+        settings: &CalibrationSettings,
+        query: &Query,
+        [first, second]: [Vec<f64>; 2],
+        made: &Rows,
+    ) -> Result<MarginFound, Error> {
+        if second.is_empty() {
+            let why = "no held-out item shows a label that it excludes";
+            return Ok(MarginFound::None(why.to_owned()));
+        }
+        let mut error = settings.exclusion_error;
+        let alone = self.effective_share(query, 1.0, made)?;
+        while let Ok(found) = margin::exclusion_margin(&first, error) {
+            let share = self.effective_share(query, found.value, made)?;
+            if share >= settings.least_kept * alone {
+                break;
+            }
+            error *= 2.0;
+            if error >= LOOSEST {
+                return Ok(MarginFound::None(format!(
+                    "every margin with an exclusion error below {LOOSEST} would take more than {:.0} % of the effective items",
+                    100.0 * (1.0 - settings.least_kept)
+                )));
+            }
+        }
+        match margin::exclusion_margin(&second, error) {
+            Ok(found) => Ok(MarginFound::Promised {
+                margin: found.value,
+                exclusion_error: found.rank as f64 / (found.items as f64 + 1.0),
+                rank: found.rank,
+                items: found.items,
+            }),
+            Err(why @ (MarginError::TooFew { .. } | MarginError::Never { .. })) => {
+                Ok(MarginFound::None(why.to_string()))
+            }
+            Err(why) => Err(Error::Setting(why.to_string())),
+        }
+    }
+
+    /// Effective share of generated items at a margin, without D_v.
+    fn effective_share(&self, query: &Query, margin: f64, made: &Rows) -> Result<f64, Error> {
+        let (weighting, rows) = self.drawn(query, made, Some(margin))?;
+        let density = |at| {
+            let explained = weighting.explain(rows.evidence(at))?;
+            Ok(explained.log_density - explained.log_conditional)
+        };
+        let densities = (0..rows.count())
+            .map(density)
+            .collect::<Result<Vec<f64>, _>>();
+        Ok(summarise(&densities.map_err(said)?).weight_ess)
+    }
+
+    /// The weighting of one query under the calibration so far or another margin, for an unconditional
+    /// generator.
+    fn weighting(&self, query: &Query, margin: Option<f64>) -> Result<Weighting, Error> {
         let temperature = |value: &TemperatureValue| Temperature::from(value.clone());
         let calibration = Calibration {
             class: temperature(&self.entry.temperature.class),
@@ -334,7 +382,9 @@ impl Chosen<'_> {
             real: self.entry.temperature.real,
             correction: self.correction.clone(),
             odds_clip: self.clip(),
-            margin: self.entry.margin.get(query.text()).copied().unwrap_or(1.0),
+            margin: margin
+                .or_else(|| self.entry.margin.get(query.text()).copied())
+                .unwrap_or(1.0),
             floor: 0.0,
             audit: self.entry.audit.as_ref().and_then(AuditEntry::curve),
         };
@@ -348,8 +398,13 @@ impl Chosen<'_> {
 
     /// The weighting of one query, and the items that it is drawn from: for a conditional generator
     /// those of a smallest set of classes that the query needs.
-    fn drawn(&self, query: &Query, made: &Rows) -> Result<(Weighting, Rows), Error> {
-        let weighting = self.weighting(query)?;
+    fn drawn(
+        &self,
+        query: &Query,
+        made: &Rows,
+        margin: Option<f64>,
+    ) -> Result<(Weighting, Rows), Error> {
+        let weighting = self.weighting(query, margin)?;
         let Some(class) = &self.bundle.manifest().generator.class else {
             return Ok((weighting, made.clone()));
         };
@@ -372,7 +427,7 @@ impl Chosen<'_> {
     fn reachable(&self, made: &Rows) -> Result<Vec<Reachable>, Error> {
         let mut reachable = Vec::new();
         for query in &self.queries {
-            let (weighting, rows) = self.drawn(query, made)?;
+            let (weighting, rows) = self.drawn(query, made, None)?;
             let density = |at| {
                 let explained = weighting.explain(rows.evidence(at))?;
                 Ok(explained.log_density - explained.log_conditional)
@@ -453,7 +508,7 @@ impl Chosen<'_> {
         let mut floors = BTreeMap::from([("default".to_owned(), 0.0)]);
         let mut report = BTreeMap::new();
         for query in &self.queries {
-            let (weighting, rows) = self.drawn(query, made)?;
+            let (weighting, rows) = self.drawn(query, made, None)?;
             let item = |at| {
                 let explained = weighting.explain(rows.evidence(at))?;
                 Ok(purity::Item {
@@ -599,7 +654,7 @@ fn sureness(rows: &[f32], classes: usize, temperature: f64) -> Sureness {
 }
 
 /// What a person should know about a calibration.
-fn warnings(found: &Found, labels: usize) -> Vec<String> {
+fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec<String> {
     let mut warnings = Vec::new();
     let real = &found.real;
     if real.tempered {
@@ -630,6 +685,14 @@ fn warnings(found: &Found, labels: usize) -> Vec<String> {
             [] => continue,
         };
         warnings.push(format!("no exclusion margin for {shown}: {why}"));
+    }
+    let loosened = |joint: &&JointClass| matches!(joint.margin, MarginFound::Promised { exclusion_error, .. } if exclusion_error > settings.exclusion_error);
+    let count = found.joint_classes.values().filter(loosened).count();
+    if count > 0 {
+        warnings.push(format!(
+            "the exclusion error of {count} joint classes is above {}: stricter margins would leave too few items, as they do where labels are wrong for a share of the items",
+            settings.exclusion_error
+        ));
     }
     let weights = &found.label_weights;
     let differs = weights

@@ -371,9 +371,9 @@ mod tests {
         let machine = Machine::default();
         let evaluator = evaluator(root.path(), &machine, 100);
         let way = Way {
-            query: "L0 - L1",
             sampler: SamplerChoice::Reject { tv: 0.05 },
             calibration: CalibrationChoice::Bundle,
+            ..Way::of("L0 - L1")
         };
         let drawn = Drawn::query(folder.clone(), way).unwrap();
         let finding = evaluator.sample(&drawn).unwrap();
