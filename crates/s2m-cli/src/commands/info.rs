@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use s2m_model::manifest::LabellingModel;
+use s2m::calibrate::PAGE;
+use s2m_model::manifest::{CalibrationEntry, CorrectionEntry, LabellingModel, TemperatureValue};
 use serde_json::json;
 
 use super::{Answer, print_json};
@@ -77,11 +78,9 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         .latents
         .iter()
         .map(|l| format!("{} [{}]", l.input, shape(&l.shape)));
-    let calibration = &manifest.calibration;
-    let by_query = |entries: &BTreeMap<String, f64>| {
-        let entry = |(query, value): (&String, &f64)| format!("{value:.4} ({query})");
-        entries.iter().map(entry).collect::<Vec<_>>().join(", ")
-    };
+    let report = s2m::models::folder(model)
+        .map(|folder| folder.join(PAGE))
+        .filter(|page| page.is_file());
     let rule = match manifest.labelling.model {
         LabellingModel::OneOf => "one-of: each item shows one label of its set",
         LabellingModel::PerClass => "per-class: items drawn for each label",
@@ -110,14 +109,10 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
             .to_owned(),
         ),
         ("classifier", manifest.classifier.file.clone()),
+        ("calibration", calibration(&manifest.calibration)),
         (
-            "calibration",
-            format!(
-                "real temperature {:.4}, margin {}, floor {}",
-                calibration.temperature.real,
-                by_query(&calibration.margin),
-                by_query(&calibration.floor.entries())
-            ),
+            "report",
+            report.map_or(String::new(), |page| page.display().to_string()),
         ),
         ("data", manifest.provenance.data.clone()),
         ("licence", manifest.provenance.licence.clone()),
@@ -127,4 +122,52 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         writeln!(streams.out, "{name:<12} {value}")?;
     }
     Ok(Answer::Yes)
+}
+
+/// Most margins or floors that are listed one by one.
+const MOST_LISTED: usize = 8;
+
+fn temperature(value: &TemperatureValue) -> String {
+    match value {
+        TemperatureValue::Same(value) => format!("{value:.4}"),
+        TemperatureValue::ByExcluded(values) => {
+            format!("{values:.4?} by number of excluded labels")
+        }
+    }
+}
+
+/// A calibration in a line.
+fn calibration(calibration: &CalibrationEntry) -> String {
+    let by_query = |entries: &BTreeMap<String, f64>| {
+        let entry = |(query, value): (&String, &f64)| format!("{value:.4} ({query})");
+        if entries.len() > MOST_LISTED {
+            return format!("for {} queries", entries.len());
+        }
+        entries.iter().map(entry).collect::<Vec<_>>().join(", ")
+    };
+    let correction = match &calibration.correction {
+        None => String::new(),
+        Some(CorrectionEntry::Platt { slope, shift }) => {
+            format!("real output by Platt ({slope:.4}, {shift:.4}), ")
+        }
+        Some(CorrectionEntry::Isotonic { logits, .. }) => {
+            format!(
+                "real output by an isotonic curve of {} corners, ",
+                logits.len()
+            )
+        }
+    };
+    let audit = calibration.audit.as_ref().map_or(String::new(), |audit| {
+        format!(
+            ", predictions corrected by an audit of {} items",
+            audit.items
+        )
+    });
+    format!(
+        "class temperature {}, {correction}real temperature {:.4}, margin {}, floor {}{audit}",
+        temperature(&calibration.temperature.class),
+        calibration.temperature.real,
+        by_query(&calibration.margin),
+        by_query(&calibration.floor.entries())
+    )
 }
