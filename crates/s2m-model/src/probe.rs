@@ -488,8 +488,10 @@ impl Trial {
             shape: self.shape.clone(),
         })?;
         decided.push(format!(
-            "items: pictures of {height} by {width} pixels with {channels} channels ({layout:?}), values from {} to {}",
-            range[0], range[1]
+            "items: pictures of {height} by {width} pixels in {} ({layout:?}), values from {} to {}",
+            in_words_of_colour(channels),
+            range[0],
+            range[1]
         ));
         Ok(entry)
     }
@@ -517,6 +519,11 @@ impl Trial {
             Err(ProbeError::Range { low, high })
         }
     }
+}
+
+/// How many channels a picture has, in words.
+pub fn in_words_of_colour(channels: usize) -> &'static str {
+    if channels == 1 { "grey" } else { "colour" }
 }
 
 #[cfg(test)]
@@ -591,7 +598,7 @@ mod tests {
             probed.decided,
             [
                 "noise: input `z` of shape [3], uniform on (-1, 1)",
-                "items: pictures of 2 by 2 pixels with 3 channels (Nchw), values from -3 to 3"
+                "items: pictures of 2 by 2 pixels in colour (Nchw), values from -3 to 3"
             ]
         );
         let said = Said {

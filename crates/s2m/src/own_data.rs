@@ -12,6 +12,7 @@ use s2m_data::recipe::{DataRecipe, LabellingRecipe, Source};
 use s2m_data::table::Table;
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::{GeneratorEntry, LabellingModel};
+use s2m_model::probe::in_words_of_colour;
 
 use crate::error::Error;
 
@@ -100,6 +101,7 @@ pub(crate) fn set_size(source: &mut Source, generator: &GeneratorEntry) -> Vec<S
         *own_channels = Channels::of(channels);
     }
     vec![format!(
-        "data: pictures are brought to {height} by {width} pixels with {channels} channels, as the generator makes them"
+        "data: pictures are brought to {height} by {width} pixels in {}, as the generator makes them",
+        in_words_of_colour(channels)
     )]
 }

@@ -123,7 +123,7 @@ fn a_generator_and_folders_of_pictures_become_a_bundle() {
         let said = notes.0.lock().unwrap().join("\n");
         for line in [
             "noise: input `z` of shape [3], standard normal",
-            "items: pictures of 28 by 28 pixels with 1 channels",
+            "items: pictures of 28 by 28 pixels in grey",
             "pictures are brought to 28 by 28 pixels",
             "data: 259 items for training, 29 held out; labels bar",
         ] {
