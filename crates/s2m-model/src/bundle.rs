@@ -432,6 +432,9 @@ pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), BundleErr
     fs::create_dir_all(&staging).map_err(fail(staging.clone()))?;
     for (file, bytes) in files {
         let path = staging.join(file);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(fail(parent.to_owned()))?;
+        }
         fs::write(&path, bytes).map_err(fail(path))?;
     }
     if folder.exists() {

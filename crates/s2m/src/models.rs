@@ -72,18 +72,28 @@ pub fn files(model: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
         return Ok(files.map(copy).collect());
     };
     let mut files = Vec::new();
+    collect(&folder, &folder, &mut files)?;
+    Ok(files)
+}
+
+/// The files of a folder and of the folders in it, by their names from its root.
+fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, Vec<u8>)>) -> Result<(), Error> {
     let fail = |path: &Path, reason: String| Error::Read {
         path: path.to_owned(),
         reason,
     };
-    let entries = fs::read_dir(&folder).map_err(|e| fail(&folder, e.to_string()))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if let (true, Some(name)) = (path.is_file(), path.file_name().and_then(|n| n.to_str())) {
+    let entries = fs::read_dir(folder).map_err(|e| fail(folder, e.to_string()))?;
+    for entry in entries {
+        let path = entry.map_err(|e| fail(folder, e.to_string()))?.path();
+        if path.is_dir() {
+            collect(root, &path, files)?;
+        } else {
             let bytes = fs::read(&path).map_err(|e| fail(&path, e.to_string()))?;
-            files.push((name.to_owned(), bytes));
+            let name = path.strip_prefix(root).unwrap_or(&path);
+            files.push((name.to_string_lossy().into_owned(), bytes));
         }
     }
-    Ok(files)
+    Ok(())
 }
 
 fn embedded(model: &Path) -> Result<&'static [(&'static str, &'static [u8]); 3], Error> {

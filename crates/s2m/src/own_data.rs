@@ -19,13 +19,17 @@ use crate::error::Error;
 /// The recipe of data for a bundle that is there: its name, labelling and size.
 pub(crate) fn recipe_for(path: &Path, bundle: &Bundle) -> Result<DataRecipe, Error> {
     let manifest = bundle.manifest();
-    let labelling = match manifest.labelling.model {
-        LabellingModel::PerClass => LabellingRecipe::PerClass {},
-        LabellingModel::OneOf => LabellingRecipe::OneOf { weights: None },
-    };
-    let mut recipe = recipe(path, &manifest.name, &labelling)?;
+    let mut recipe = recipe(path, &manifest.name, &labelling(bundle))?;
     set_size(&mut recipe.source, &manifest.generator);
     Ok(recipe)
+}
+
+/// How the labels of a bundle's data came about, without weights.
+pub(crate) fn labelling(bundle: &Bundle) -> LabellingRecipe {
+    match bundle.manifest().labelling.model {
+        LabellingModel::PerClass => LabellingRecipe::PerClass {},
+        LabellingModel::OneOf => LabellingRecipe::OneOf { weights: None },
+    }
 }
 
 /// The recipe of the data: read, or told by what the folder holds.

@@ -53,7 +53,7 @@ pub(crate) fn with_purity(
     }
     // A purity that no item reaches becomes a floor that no item passes: the sampler then says that
     // the query is out of reach.
-    let log_floor = log_floor_for(&items, purity).unwrap_or(purity.ln());
+    let log_floor = log_floor_for(&items, purity).unwrap_or(f64::INFINITY);
     let weighting = target.weighting.with_log_floor(log_floor);
     Ok(Target {
         weighting,

@@ -51,10 +51,11 @@ pub fn calibration(
             Some(floor) => floor,
             None => by_query("floor", &base.floor.entries(), query, bundle)?.unwrap_or(0.0),
         },
-        audit: manifest
-            .calibration
+        // An audit speaks of the posteriors that it was made with.
+        audit: base
             .audit
             .as_ref()
+            .filter(|_| changes.class_temperature.is_none())
             .and_then(AuditEntry::curve),
     })
 }

@@ -42,7 +42,7 @@ fn asked<'a>(model: &'a Path, data: &'a Path, out: Option<&'a Path>) -> Request<
         audit: None,
         out,
         replace: false,
-        all_held_out: false,
+        all_held_out: true,
         settings: CalibrationSettings {
             generated: Some(40_000),
             ..CalibrationSettings::default()
@@ -148,7 +148,6 @@ fn a_bundle_is_calibrated_in_place() {
             label_weights: LabelWeightsChoice::Estimated,
             ..CalibrationSettings::default()
         },
-        all_held_out: true,
         ..asked(&model, &data, None)
     });
     assert_eq!(done.bundle, model);
@@ -172,6 +171,12 @@ fn what_cannot_be_calibrated_is_named() {
         "`gaussians-exact` is embedded in the program and stays as it is\nhint: give --out NAME.s2m"
     );
     let out = folder.path().join("out.s2m");
+    // Nothing was trained on these items, and nothing tells which ones would have been held out.
+    let seen = Request {
+        all_held_out: false,
+        ..asked(exact, &data, Some(&out))
+    };
+    assert!(wrong(&seen).contains("--unseen"), "{}", wrong(&seen));
     let digits = folder.path().join("line.toml");
     fs::write(
         &digits,

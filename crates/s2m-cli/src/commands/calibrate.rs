@@ -68,7 +68,8 @@ struct ChoiceOptions {
     #[arg(long, value_name = "P", default_value_t = CalibrationSettings::default().purity)]
     purity: f64,
 
-    /// Largest share of held-out items with an excluded label that may get weight
+    /// Largest share of held-out items with an excluded label that may get weight; larger, with a
+    /// warning, where it would leave too few items
     #[arg(long, value_name = "D", default_value_t = CalibrationSettings::default().exclusion_error)]
     exclusion_error: f64,
 
@@ -79,6 +80,10 @@ struct ChoiceOptions {
     /// Largest floor that the purity may ask for
     #[arg(long, value_name = "T", default_value_t = CalibrationSettings::default().highest_floor)]
     highest_floor: f64,
+
+    /// Share of a class's effective items that its margin and floor leave; 0 to hold on to both
+    #[arg(long, value_name = "S", default_value_t = CalibrationSettings::default().least_kept)]
+    least_kept: f64,
 
     /// Label weights or class priors: as the bundle states them, or as items with two labels show them
     #[arg(long, value_enum, default_value_t = WeightsName::Stated)]
@@ -109,12 +114,12 @@ pub(crate) fn run(args: &CalibrateArgs, streams: &mut Streams<'_>) -> Result<Ans
             exclusion_error: choice.exclusion_error,
             least_effective_share: choice.least_effective_share,
             highest_floor: choice.highest_floor,
+            least_kept: choice.least_kept,
             label_weights: match choice.label_weights {
                 WeightsName::Stated => LabelWeightsChoice::Stated,
                 WeightsName::Estimated => LabelWeightsChoice::Estimated,
             },
             generated: choice.generated,
-            ..CalibrationSettings::default()
         },
         machine: args.machine.machine(),
     };

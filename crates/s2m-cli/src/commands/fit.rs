@@ -33,7 +33,7 @@ pub(crate) struct FitArgs {
     generator: Option<PathBuf>,
 
     /// Bundle to add labels to: its generator and its trunk stay, only the outputs are fitted
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["generator", "backbone"])]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["generator", "backbone", "uniform", "class_input", "output", "layout", "range"])]
     from: Option<PathBuf>,
 
     /// Data: a folder of pictures with labels, or a recipe (.toml)
@@ -49,8 +49,9 @@ pub(crate) struct FitArgs {
     work: Option<PathBuf>,
 
     /// How the labels came about: each item shows one of its labels, or items were gathered per label
-    #[arg(long, value_enum, default_value_t = LabellingName::OneOf)]
-    labelling: LabellingName,
+    /// [default: one-of, or as the bundle of --from has it]
+    #[arg(long, value_enum)]
+    labelling: Option<LabellingName>,
 
     /// Replace a bundle of that name
     #[arg(long)]
@@ -100,7 +101,7 @@ struct GeneratorOptions {
 #[command(next_help_heading = "Fitting")]
 struct FittingOptions {
     /// How the real output is fitted [default: all ways, and the one with the best held-out likelihood]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with_all = ["backbone", "from"])]
     real: Option<WayName>,
 
     /// ONNX network that turns items into features, in the place of a trunk that is trained
@@ -191,10 +192,10 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
             }),
             range: about.range,
         },
-        labelling: match args.labelling {
+        labelling: args.labelling.map(|labelling| match labelling {
             LabellingName::OneOf => LabellingRecipe::OneOf { weights: None },
             LabellingName::PerClass => LabellingRecipe::PerClass {},
-        },
+        }),
         training: Training {
             way: args.fitting.real.map(|way| match way {
                 WayName::Shared => Way::Shared,

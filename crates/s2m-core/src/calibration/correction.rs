@@ -92,14 +92,23 @@ pub struct Choice {
 const FOLDS: usize = 5;
 
 /// Chooses a correction from logits of held-out real and generated items.
-pub fn choose(real: &[f32], generated: &[f32], clip: f64) -> Result<Choice, TemperatureError> {
+///
+/// A real item that is there several times has the same number in `items` each time, and is dealt as one.
+pub fn choose(
+    real: &[f32],
+    items: &[u32],
+    generated: &[f32],
+    clip: f64,
+) -> Result<Choice, TemperatureError> {
+    let by_item = Order::of(items);
     let fits: [Fit; 3] = [by_temperature, by_platt, by_isotonic];
     let mut losses: [Vec<Vec<f64>>; 3] = [const { Vec::new() }; 3];
     for fold in 0..FOLDS {
-        let (train, test): (Vec<_>, Vec<_>) = [real, generated]
-            .map(|side| deal(side, fold))
-            .into_iter()
-            .unzip();
+        let sides = [
+            deal(real, |at| by_item.fold(items[at]) == fold),
+            deal(generated, |at| at % FOLDS == fold),
+        ];
+        let (train, test): (Vec<_>, Vec<_>) = sides.into_iter().unzip();
         for (fit, losses) in fits.iter().zip(&mut losses) {
             // A side with fewer items than folds is too small to choose by.
             if test.iter().any(Vec::is_empty) || train.iter().any(Vec::is_empty) {
@@ -123,11 +132,27 @@ pub fn choose(real: &[f32], generated: &[f32], clip: f64) -> Result<Choice, Temp
 
 type Fit = fn(&[f32], &[f32], f64) -> Result<Corrected, TemperatureError>;
 
-/// Every item but each fifth, and each fifth.
-fn deal(side: &[f32], fold: usize) -> (Vec<f32>, Vec<f32>) {
+/// Distinct numbers of items, in order.
+struct Order(Vec<u32>);
+
+impl Order {
+    fn of(items: &[u32]) -> Self {
+        let mut distinct = items.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        Self(distinct)
+    }
+
+    fn fold(&self, item: u32) -> usize {
+        self.0.partition_point(|&other| other < item) % FOLDS
+    }
+}
+
+/// The items that are not in a fold, and those that are.
+fn deal(side: &[f32], is_in: impl Fn(usize) -> bool) -> (Vec<f32>, Vec<f32>) {
     let mut parts = (Vec::new(), Vec::new());
     for (at, &logit) in side.iter().enumerate() {
-        if at % FOLDS == fold {
+        if is_in(at) {
             parts.1.push(logit);
         } else {
             parts.0.push(logit);
@@ -226,10 +251,14 @@ fn by_platt(real: &[f32], generated: &[f32], _clip: f64) -> Result<Corrected, Te
             break;
         }
     }
-    // A slope that is not above zero would turn the ranking around: then the shift says all there is.
+    // A slope that is not above zero would turn the ranking around: then nothing is known, and both
+    // sides count alike.
+    if slope < SLOPES[0] {
+        (slope, shift) = (SLOPES[0], 0.0);
+    }
     Ok(Corrected {
         correction: Correction::Platt {
-            slope: slope.clamp(SLOPES[0], SLOPES[1]),
+            slope: slope.min(SLOPES[1]),
             shift,
         },
         temperature: 1.0,
@@ -348,7 +377,8 @@ mod tests {
     fn the_simplest_that_fits_is_chosen() {
         let named = |log_odds: fn(f64) -> f64| {
             let [real, generated] = lattice(log_odds, 4000);
-            choose(&real, &generated, 1000.0).unwrap().chosen
+            let items: Vec<u32> = (0..real.len() as u32).collect();
+            choose(&real, &items, &generated, 1000.0).unwrap().chosen
         };
         let plain = named(|v| v / 2.0);
         assert_eq!(plain.correction, Correction::None);
@@ -366,10 +396,19 @@ mod tests {
 
     #[test]
     fn a_few_items_get_a_temperature() {
-        let chosen = choose(&[1.0, 2.0, -0.5], &[0.0, -1.0], 4.0).unwrap().chosen;
-        assert_eq!(chosen.correction, Correction::None);
-        assert!(choose(&[], &[1.0], 4.0).is_err());
-        assert!(choose(&[f32::NAN; 9], &[1.0; 9], 4.0).is_err());
+        let chosen = choose(&[1.0, 2.0, -0.5], &[0, 1, 2], &[0.0, -1.0], 4.0);
+        assert_eq!(chosen.unwrap().chosen.correction, Correction::None);
+        assert!(choose(&[], &[], &[1.0], 4.0).is_err());
+        assert!(choose(&[f32::NAN; 9], &[0; 9], &[1.0; 9], 4.0).is_err());
+    }
+
+    /// An item that is there twice is in one fold, or a curve would be judged on what it was fitted to.
+    #[test]
+    fn an_item_is_dealt_as_one() {
+        let items = [7, 7, 3, 9, 9, 1, 5, 5];
+        let order = Order::of(&items);
+        // In order the items are 1, 3, 5, 7, 9.
+        assert_eq!(items.map(|item| order.fold(item)), [3, 3, 1, 4, 4, 0, 2, 2]);
     }
 
     #[test]

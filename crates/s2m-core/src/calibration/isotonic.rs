@@ -47,14 +47,18 @@ impl Curve {
                     *sum += seen.weight * value;
                 }
             }
-            while let Some(before) = blocks.pop_if(|before| mean(before) >= mean(&block)) {
+            // Places may meet by rounding alone.
+            let joins = |before: &[f64; 3], block: &[f64; 3]| {
+                mean(before) >= mean(block) || place(before) >= place(block)
+            };
+            while let Some(before) = blocks.pop_if(|before| joins(before, &block)) {
                 for (sum, value) in block.iter_mut().zip(before) {
                     *sum += value;
                 }
             }
             blocks.push(block);
         }
-        Self::new(blocks.iter().map(|b| [b[1] / b[0], mean(b)]).collect())
+        Self::new(blocks.iter().map(|b| [place(b), mean(b)]).collect())
     }
 
     /// Its value at a place.
@@ -84,6 +88,10 @@ impl Curve {
                 .collect(),
         )
     }
+}
+
+fn place(block: &[f64; 3]) -> f64 {
+    block[1] / block[0]
 }
 
 fn mean(block: &[f64; 3]) -> f64 {
@@ -164,6 +172,19 @@ mod tests {
             }
             assert!((loss - slow(&values)).abs() < 1e-9, "{values:?}");
         }
+    }
+
+    #[test]
+    fn places_that_meet_by_rounding_are_pooled() {
+        let nearly_one = 1.0 - f64::EPSILON;
+        let at = |at, value| Observation {
+            at,
+            value,
+            weight: 1.0,
+        };
+        let mut seen = vec![at(nearly_one, 0.5); 50];
+        seen.push(at(nearly_one + f64::EPSILON / 2.0, 1.0));
+        assert!(Curve::fit(&seen).is_some());
     }
 
     #[test]

@@ -195,6 +195,12 @@ impl Query {
         Self::parse(&text, labels).ok()
     }
 
+    /// One label, whatever the others are.
+    pub fn label(label: usize, labels: &Labels) -> Self {
+        let text = Quoted(labels.name(label)).to_string();
+        Self::parse(&text, labels).expect("a label's own name is a query")
+    }
+
     /// All joint classes, from the first label alone to all labels together.
     pub fn all_joint(labels: &Labels) -> impl Iterator<Item = Self> {
         let last = labels.all().bits();

@@ -93,7 +93,7 @@ fn request<'a>(generator: &'a Path, data: &'a Path, out: &'a Path) -> Request<'a
         out,
         work: None,
         said: Said::default(),
-        labelling: LabellingRecipe::OneOf { weights: None },
+        labelling: Some(LabellingRecipe::OneOf { weights: None }),
         training: Training {
             way: Some(Way::Shared),
             epochs: Some(1),
@@ -254,4 +254,26 @@ fn labels_are_added_to_a_bundle_without_training_its_trunk() {
     let wrong = here.wrong.borrow().clone().unwrap_or_default();
     assert!(wrong.contains("features"), "{wrong}");
     assert!(!third.exists());
+}
+
+#[test]
+fn a_recipe_with_classes_is_fitted() {
+    let folder = tempdir().unwrap();
+    let generator = generator(folder.path(), OBJECTIVES[0]);
+    let (data, out) = (
+        folder.path().join("bars.toml"),
+        folder.path().join("mine.s2m"),
+    );
+    let recipe = format!(
+        "name = \"bars\"\nlabelling = {{ model = \"one-of\" }}\nvalidation = 0.2\nsource = {{ format = \"idx\", folder = {:?} }}\nclasses = [{{ name = \"any\", of = [0, 1] }}, {{ name = \"one\", of = [1] }}]\n",
+        folder.path().join("idx").display().to_string()
+    );
+    fs::write(&data, recipe).unwrap();
+    let here = Here::default();
+    let answer = fit(&request(&generator, &data, &out), &here, &Silent).unwrap();
+    assert!(matches!(answer, Answer::Fitted(_)), "{:?}", here.wrong);
+    assert_eq!(
+        Bundle::open(&out).unwrap().manifest().labels,
+        ["any", "one"]
+    );
 }

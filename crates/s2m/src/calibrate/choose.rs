@@ -4,7 +4,8 @@
 //! items, exclusion margins from the second. Of the generated items the first half decides how far D_v
 //! is tempered, and the second the floors and what is reported.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use s2m_core::calibration::correction::{self, Correction};
 use s2m_core::calibration::margin::{self, MarginError};
@@ -107,8 +108,9 @@ impl HeldOut<'_> {
         let [made_first, made_second] = halves.map(|half| self.generated.half(half));
         let class =
             temperature::fit_class(&first.class, classes, &first.labels).map_err(held_out)?;
-        let clip = odds::odds_clip(first.count());
-        let chosen = correction::choose(&first.real, &made_first.real, clip).map_err(held_out)?;
+        let clip = odds::odds_clip(first.distinct());
+        let chosen = correction::choose(&first.real, first.numbers(), &made_first.real, clip)
+            .map_err(held_out)?;
         let fake_class = if made_first.fake_class.is_empty() {
             None
         } else {
@@ -170,7 +172,7 @@ impl HeldOut<'_> {
             class_reliability: class_reliability(&second, class.temperature),
             class_on_real: sureness(&second.class, classes, class.temperature),
             class_on_generated: sureness(&made_second.class, classes, class.temperature),
-            score: real.gain - class_loss(&second, class.temperature),
+            score: work.gain([&first, &made_first]) - class_loss(&first, class.temperature),
             ways: BTreeMap::new(),
             real,
             label_weights,
@@ -236,12 +238,24 @@ impl HeldOut<'_> {
     }
 }
 
-/// Every joint class, unless there are too many.
+/// Every joint class, or every single label where there are too many.
 fn queries(bundle: &Bundle) -> Vec<Query> {
-    if bundle.labels().len() > MOST_LABELS {
-        return Vec::new();
+    let labels = bundle.labels();
+    if labels.len() > MOST_LABELS {
+        let alone = |label| Query::label(label, labels);
+        return (0..labels.len()).map(alone).collect();
     }
-    Query::all_joint(bundle.labels()).collect()
+    Query::all_joint(labels).collect()
+}
+
+/// Log densities of items without D_v.
+fn densities(weighting: &Weighting, rows: &Rows) -> Result<Vec<f64>, Error> {
+    let density = |at| {
+        let explained = weighting.explain(rows.evidence(at))?;
+        Ok(explained.log_density - explained.log_conditional)
+    };
+    let all = (0..rows.count()).map(density);
+    all.collect::<Result<_, _>>().map_err(said)
 }
 
 fn held_out(error: impl std::fmt::Display) -> Error {
@@ -309,7 +323,12 @@ impl Chosen<'_> {
         let TemperatureValue::Same(temperature) = self.entry.temperature.class else {
             unreachable!("one temperature was fitted");
         };
-        let excluded = |at: &usize| query.forced(usize::from(held_out.labels[*at])) == Some(false);
+        let mut seen = BTreeSet::new();
+        let excluded = |at: &usize| {
+            let shows = query.forced(usize::from(held_out.labels[*at])) == Some(false);
+            // An item counts once, however many excluded labels it shows.
+            shows && seen.insert(held_out.item(*at))
+        };
         let ratio = |at| {
             let logits = held_out.evidence(at).class_logits;
             margin::log_critical_margin_of(logits, temperature, &self.labelling, query)
@@ -340,7 +359,8 @@ impl Chosen<'_> {
             error *= 2.0;
             if error >= LOOSEST {
                 return Ok(MarginFound::None(format!(
-                    "every margin with an exclusion error below {LOOSEST} would take more than {:.0} % of the effective items",
+                    "even an exclusion error of {} would take more than {:.0} % of the effective items",
+                    error / 2.0,
                     100.0 * (1.0 - settings.least_kept)
                 )));
             }
@@ -362,14 +382,7 @@ impl Chosen<'_> {
     /// Effective share of generated items at a margin, without D_v.
     fn effective_share(&self, query: &Query, margin: f64, made: &Rows) -> Result<f64, Error> {
         let (weighting, rows) = self.drawn(query, made, Some(margin))?;
-        let density = |at| {
-            let explained = weighting.explain(rows.evidence(at))?;
-            Ok(explained.log_density - explained.log_conditional)
-        };
-        let densities = (0..rows.count())
-            .map(density)
-            .collect::<Result<Vec<f64>, _>>();
-        Ok(summarise(&densities.map_err(said)?).weight_ess)
+        Ok(summarise(&densities(&weighting, &rows)?).weight_ess)
     }
 
     /// The weighting of one query under the calibration so far or another margin, for an unconditional
@@ -398,15 +411,15 @@ impl Chosen<'_> {
 
     /// The weighting of one query, and the items that it is drawn from: for a conditional generator
     /// those of a smallest set of classes that the query needs.
-    fn drawn(
+    fn drawn<'r>(
         &self,
         query: &Query,
-        made: &Rows,
+        made: &'r Rows,
         margin: Option<f64>,
-    ) -> Result<(Weighting, Rows), Error> {
+    ) -> Result<(Weighting, Cow<'r, Rows>), Error> {
         let weighting = self.weighting(query, margin)?;
         let Some(class) = &self.bundle.manifest().generator.class else {
-            return Ok((weighting, made.clone()));
+            return Ok((weighting, Cow::Borrowed(made)));
         };
         let cover = query.covers()[0];
         let share = |c| {
@@ -419,7 +432,7 @@ impl Chosen<'_> {
         let shares: Vec<f64> = (0..class.prior.len()).map(share).collect();
         Ok((
             weighting.with_classes(&shares, &class.prior)?,
-            made.of_classes(cover),
+            Cow::Owned(made.of_classes(cover)),
         ))
     }
 
@@ -428,14 +441,7 @@ impl Chosen<'_> {
         let mut reachable = Vec::new();
         for query in &self.queries {
             let (weighting, rows) = self.drawn(query, made, None)?;
-            let density = |at| {
-                let explained = weighting.explain(rows.evidence(at))?;
-                Ok(explained.log_density - explained.log_conditional)
-            };
-            let log_density = (0..rows.count())
-                .map(density)
-                .collect::<Result<Vec<f64>, _>>()
-                .map_err(said)?;
+            let log_density = densities(&weighting, &rows)?;
             if log_density.iter().filter(|d| d.is_finite()).count() >= REACHABLE {
                 let corrected = |v: &f32| self.correction.log_odds(f64::from(*v)) as f32;
                 reachable.push(Reachable {
@@ -665,7 +671,7 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
     }
     if labels > MOST_LABELS {
         warnings.push(format!(
-            "more than {MOST_LABELS} labels: margins and floors are not set by joint class; use --purity or --floor"
+            "more than {MOST_LABELS} labels: single labels are looked at in the place of joint classes; use --purity or --floor for combinations"
         ));
     }
     let none = |joint: &JointClass| match &joint.margin {
@@ -692,6 +698,27 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
         warnings.push(format!(
             "the exclusion error of {count} joint classes is above {}: stricter margins would leave too few items, as they do where labels are wrong for a share of the items",
             settings.exclusion_error
+        ));
+    }
+    if found.class.at_limit && found.class.temperature != 1.0 {
+        warnings.push(format!(
+            "no temperature of the class output is best; {} is used, and more held-out items would tell",
+            found.class.temperature
+        ));
+    }
+    let empty = |(_, joint): &(&String, &JointClass)| {
+        joint.without_floor.is_some() && joint.with_floor.is_none()
+    };
+    let empty: Vec<&str> = found
+        .joint_classes
+        .iter()
+        .filter(empty)
+        .map(|(query, _)| query.as_str())
+        .collect();
+    if !empty.is_empty() {
+        warnings.push(format!(
+            "no generated item is more likely right than wrong for {}: samples of it need --floor 0",
+            empty.join("; ")
         ));
     }
     let weights = &found.label_weights;

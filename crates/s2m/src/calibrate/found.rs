@@ -1,6 +1,8 @@
 //! What calibration found; `calibration.json` of a bundle holds exactly this.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use s2m_core::calibration::temperature::TemperatureFit;
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,17 @@ pub struct Found {
 }
 
 impl Found {
+    /// The report in a bundle's folder.
+    pub fn read(bundle: &Path) -> Result<Self, Error> {
+        let path = bundle.join(REPORT);
+        let fail = |reason: String| Error::Read {
+            path: path.clone(),
+            reason,
+        };
+        let text = fs::read_to_string(&path).map_err(|e| fail(e.to_string()))?;
+        serde_json::from_str(&text).map_err(|e| fail(e.to_string()))
+    }
+
     /// Its two files in a bundle: name and text of each.
     pub fn files(&self) -> Result<[(&'static str, String); 2], Error> {
         let report = serde_json::to_string_pretty(self);

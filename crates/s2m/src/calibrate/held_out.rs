@@ -76,6 +76,24 @@ impl Rows {
         }
     }
 
+    /// The number of a row's item.
+    pub(crate) fn item(&self, at: usize) -> u32 {
+        self.items[at]
+    }
+
+    /// The numbers of all rows' items.
+    pub(crate) fn numbers(&self) -> &[u32] {
+        &self.items
+    }
+
+    /// How many items there are, each counted once.
+    pub(crate) fn distinct(&self) -> usize {
+        let mut distinct = self.items.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        distinct.len()
+    }
+
     /// Every second item with all its rows.
     #[must_use]
     pub(crate) fn half(&self, half: Half) -> Self {

@@ -121,6 +121,11 @@ impl CalibrationSettings {
                 )));
             }
         }
+        if self.exclusion_error == 0.0 {
+            return Err(Error::Setting(
+                "`calibration.exclusion-error` is 0; it must be above 0".to_owned(),
+            ));
+        }
         match self.generated {
             Some(count) if !(1000..=MOST_GENERATED).contains(&count) => {
                 Err(Error::Setting(format!(
@@ -288,6 +293,8 @@ pub fn request(request: &Request<'_>, progress: &dyn Progress) -> Result<Done, E
     renumber(&mut data, bundle.labels())?;
     if request.all_held_out {
         data.validation_positives.append(&mut data.positives);
+    } else {
+        check_split(&data, &bundle)?;
     }
     let audit = match request.audit {
         None => None,
@@ -302,7 +309,13 @@ pub fn request(request: &Request<'_>, progress: &dyn Progress) -> Result<Done, E
         data: &data,
         audit: audit.as_ref(),
     };
-    let calibrated = calibrate(subject, &request.settings, &engine, progress)?;
+    let mut calibrated = calibrate(subject, &request.settings, &engine, progress)?;
+    if let (Some(before), None) = (&bundle.manifest().calibration.audit, &audit) {
+        calibrated.found.warnings.push(format!(
+            "the audit of {} items is no longer used; give --audit again to keep it",
+            before.items
+        ));
+    }
     let manifest = calibrated.manifest(bundle.manifest());
     if in_place {
         calibrated.write(&out, &manifest)?;
@@ -317,6 +330,25 @@ pub fn request(request: &Request<'_>, progress: &dyn Progress) -> Result<Done, E
         bundle: out,
         found: calibrated.found,
     })
+}
+
+/// Refuses data of which it cannot be told what training held out: then the labels are shown in
+/// other shares than those that the bundle states.
+fn check_split(data: &Loaded, bundle: &Bundle) -> Result<(), Error> {
+    let labels = bundle.labels();
+    let own = &data.train.labels;
+    let stated = &bundle.manifest().labelling.observed;
+    let same = own.names().zip(&data.observed).all(|(name, share)| {
+        let stated = labels.find(name).and_then(|label| stated.get(label));
+        stated.is_some_and(|stated| (stated - share).abs() < 1e-9)
+    });
+    if same {
+        return Ok(());
+    }
+    Err(Error::Setting(
+        "the data is not what the model was fitted to: its training items show labels in other shares, so it cannot be told which items were held out\nhint: give the same data, seed and validation share, or --unseen if none of it was trained on"
+            .to_owned(),
+    ))
 }
 
 /// Brings the labels that items show to the order of a bundle.

@@ -280,7 +280,7 @@ fn audit(found: &Found) -> String {
         "audited posteriors",
     );
     let caption = format!(
-        "Share of weight on wrong items among {} fully labelled items.",
+        "Share of weight on wrong items among {} fully labelled items, without floors.",
         count(audit.items)
     );
     let heads = ["query", "items with weight", "predicted", "measured"];

@@ -1,6 +1,8 @@
 //! Calibration from single positives against the paper's hand settings and against none, on the networks
 //! of table 1; what it promises, held against test items; and labels that are wrong for a share of items.
 
+use std::path::{Path, PathBuf};
+
 use s2m_core::query::Query;
 use s2m_core::weight::Weighting;
 use s2m_data::recipe::Loaded;
@@ -10,12 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
 use super::line::Line;
-use super::results::Table;
+use super::results::{NOTHING, Table};
 use super::stages::{self, Run, Stage};
 use super::table1::methods::{DATA, DataSet, GAN, QUERY, STEPS};
 use super::table1::referee::{self, Referee, Verdict};
 use super::{Bench, Findings, stage};
 use crate::calibrate::Engine;
+use crate::calibrate::found::{Found, MarginFound};
 use crate::calibrate::held_out::{Rows, real_rows};
 use crate::error::Error;
 use crate::samplers::SamplerChoice;
@@ -140,6 +143,7 @@ struct Work<'a> {
 /// A bundle's logits on test items.
 struct Tested {
     seed: u64,
+    folder: PathBuf,
     bundle: Bundle,
     /// Every test item once, with whether the query holds.
     items: Rows,
@@ -150,7 +154,7 @@ struct Tested {
 
 impl Work<'_> {
     /// Draws, judges and keeps; none where the bundle is not trained.
-    fn figures(&self, name: &str, seed: u64, way: Way<'static>) -> Found<Figures> {
+    fn figures(&self, name: &str, seed: u64, way: Way<'static>) -> Outcome<Figures> {
         self.measure("", name, seed, way, |figures, _| Ok(figures))
     }
 
@@ -161,7 +165,7 @@ impl Work<'_> {
         seed: u64,
         way: Way<'static>,
         more: impl FnOnce(Figures, &[f32]) -> Result<T, Error>,
-    ) -> Found<T> {
+    ) -> Outcome<T> {
         let folder = stage(self.runs, name).and_then(|run| run.bundle(self.data.name, seed));
         let Some(folder) = folder else {
             return Ok(None);
@@ -246,6 +250,7 @@ impl Work<'_> {
             let query = Query::parse(QUERY, bundle.labels())?;
             all.push(Tested {
                 seed: of,
+                folder,
                 items: real_rows(&bundle, &test.items, &once, engine)?,
                 right: test.truth.iter().map(|set| query.holds(*set)).collect(),
                 shown: real_rows(&bundle, &test.items, &shown, engine)?,
@@ -275,7 +280,7 @@ impl Work<'_> {
             rows.push(vec![
                 format!("{}, seed {}", self.data.title, bundle.seed),
                 format!("{:.4}", margin.margin),
-                "1.00".to_owned(),
+                promised(&bundle.folder)?,
                 format!("{:.2}", 100.0 * kept as f64 / items.max(1) as f64),
                 format!("{:.2} to {:.2}", 100.0 * low, 100.0 * high),
                 items.to_string(),
@@ -397,7 +402,7 @@ impl Work<'_> {
     }
 }
 
-type Found<T> = Result<Option<Finding<T>>, Error>;
+type Outcome<T> = Result<Option<Finding<T>>, Error>;
 
 fn row(line: &Line<Figures>) -> Vec<String> {
     vec![
@@ -428,6 +433,19 @@ fn promises_table() -> Table {
             .to_owned(),
     );
     table
+}
+
+/// The exclusion error that a bundle's report promises, in percent.
+fn promised(folder: &Path) -> Result<String, Error> {
+    let found = Found::read(folder)?;
+    Ok(
+        match found.joint_classes.get(QUERY).map(|joint| &joint.margin) {
+            Some(MarginFound::Promised {
+                exclusion_error, ..
+            }) => format!("{:.2}", 100.0 * exclusion_error),
+            Some(MarginFound::None(_)) | None => NOTHING.to_owned(),
+        },
+    )
 }
 
 /// The weighting of the query with some changes, the real output left out of account.

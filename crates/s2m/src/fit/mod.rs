@@ -19,7 +19,6 @@ use s2m_model::runtime::Runtime;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::calibrate::REPORT;
 use crate::calibrate::found::Found;
 use crate::error::Error;
 use crate::models;
@@ -53,6 +52,11 @@ pub enum FitError {
         "there is no generator\nhint: give --generator G.onnx, or --from MODEL to add labels to a bundle"
     )]
     NoGenerator,
+    /// Classes of a conditional generator are its labels.
+    #[error(
+        "labels cannot be added to a conditional generator, whose classes are its labels\nhint: fit anew with --generator"
+    )]
+    Conditional,
     /// The bundle is there already.
     #[error("`{}` already exists\nhint: choose another name, or pass --force to replace it", .0.display())]
     Exists(PathBuf),
@@ -71,8 +75,8 @@ pub struct Request<'a> {
     pub work: Option<&'a Path>,
     /// What a person says about the generator.
     pub said: Said,
-    /// How the labels came about.
-    pub labelling: LabellingRecipe,
+    /// How the labels came about; as in the bundle to which labels are added, or `one-of`, where left out.
+    pub labelling: Option<LabellingRecipe>,
     /// How classifiers are trained.
     pub training: Training,
     /// Explicit path of ONNX Runtime.
@@ -145,7 +149,7 @@ pub fn fit(
     let name = bundle_name(request)?;
     let runtime = Runtime::load(request.onnxruntime)?;
     let generator = Described::of(request, &runtime)?;
-    let mut recipe = own_data::recipe(request.data, &name, &request.labelling)?;
+    let mut recipe = own_data::recipe(request.data, &name, &labelling(request)?)?;
     let mut notes = own_data::set_size(&mut recipe.source, &generator.first.entry);
     progress.begin("reading the data", None);
     let data = recipe.load()?;
@@ -190,7 +194,7 @@ pub fn fit(
             "{}-seed-{}.s2m",
             recipe.name, request.training.seed
         ));
-        let score = found(&made)?.score;
+        let score = Found::read(&made)?.score;
         tried.push((way, score, made));
     }
     let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -275,20 +279,31 @@ impl Described {
     }
 }
 
+/// How the labels came about, where nothing is said too.
+fn labelling(request: &Request<'_>) -> Result<LabellingRecipe, Error> {
+    match (&request.labelling, &request.training.backbone) {
+        (Some(labelling), _) => Ok(labelling.clone()),
+        (None, Some(Backbone::Of(model))) => Ok(own_data::labelling(&models::open(model)?)),
+        (None, _) => Ok(LabellingRecipe::OneOf { weights: None }),
+    }
+}
+
 /// The generator of a bundle, and what the bundle says about it.
 fn inside(model: &Path) -> Result<(String, Vec<u8>, Said), Error> {
     let bundle = models::open(model)?;
+    if bundle.classes().is_some() {
+        return Err(FitError::Conditional.into());
+    }
     let GeneratorEntry {
         file,
         latents,
-        class,
         output,
         ..
     } = bundle.manifest().generator.clone();
     let uniform = latents.iter().filter(|l| l.prior == Prior::Uniform);
     let said = Said {
         uniform: uniform.map(|latent| latent.input.clone()).collect(),
-        class_input: class.map(|class| class.input),
+        class_input: None,
         output: Some(output.name),
         layout: output.layout,
         range: output.range,
@@ -360,10 +375,10 @@ fn publish(
     let mut manifest = bundle.manifest().clone();
     name.clone_into(&mut manifest.name);
     let text = toml::to_string(&manifest).map_err(|e| Error::Setting(e.to_string()))?;
-    let mut found = found(made)?;
+    let mut found = Found::read(made)?;
     name.clone_into(&mut found.model);
     found.ways = scores;
-    let mut changed = found.files()?.map(|(name, text)| (name, text)).to_vec();
+    let mut changed = found.files()?.to_vec();
     changed.push((MANIFEST, text));
     let mut files = models::files(made)?;
     files.retain(|(name, _)| changed.iter().all(|(other, _)| name != other));
@@ -373,15 +388,4 @@ fn publish(
             .map(|(name, text)| (name.to_owned(), text.into_bytes())),
     );
     Ok(s2m_model::bundle::write(out, &files)?)
-}
-
-/// What calibration found for a bundle.
-fn found(made: &Path) -> Result<Found, Error> {
-    let path = made.join(REPORT);
-    let fail = |reason: String| Error::Read {
-        path: path.clone(),
-        reason,
-    };
-    let text = fs::read_to_string(&path).map_err(|e| fail(e.to_string()))?;
-    serde_json::from_str(&text).map_err(|e| fail(e.to_string()))
 }

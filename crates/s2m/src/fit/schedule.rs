@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use s2m_data::recipe::DataRecipe;
-use s2m_model::bundle::Bundle;
+use s2m_model::onnx::backbone::FEATURES;
+use serde::Serialize;
 
 use super::{Backbone, ENTRY, Request, Training};
 use crate::error::Error;
@@ -90,6 +91,12 @@ impl Chosen {
     };
 }
 
+/// The part of a run file that is the data.
+#[derive(Serialize)]
+struct Section<'a> {
+    data: &'a DataRecipe,
+}
+
 /// Passes of the shorter phase, out of those of the longer one.
 const SHORTER: u64 = 6;
 
@@ -146,14 +153,8 @@ impl<'a> Schedule<'a> {
             Way::Frozen => (long, format!("{{ fit = \"frozen\", epochs = {short} }}")),
             Way::Shared | Way::Smoothed => (long, format!("{{ fit = \"{}\" }}", way.name())),
         };
-        let data: String = toml::to_string(recipe)
-            .map_err(|e| Error::Setting(e.to_string()))?
-            .lines()
-            .map(|line| match line.strip_prefix('[') {
-                Some(rest) => format!("[data.{rest}\n"),
-                None => format!("{line}\n"),
-            })
-            .collect();
+        let data = toml::to_string(&Section { data: recipe });
+        let data = data.map_err(|e| Error::Setting(e.to_string()))?;
         let batch = training.batch.unwrap_or(chosen.batch);
         let mut text = format!(
             "# Written by `s2m fit`.\nepochs = {epochs}\nbatch = {batch}\nnetwork = {}\nreal = {real}\n{}\n",
@@ -164,7 +165,7 @@ impl<'a> Schedule<'a> {
         }
         let _ = write!(
             text,
-            "\n[generator]\nfile = {:?}\nitems = {}\nseed = {}\n\n[data]\n{data}",
+            "\n[generator]\nfile = {:?}\nitems = {}\nseed = {}\n\n{data}",
             work.join(ENTRY).display().to_string(),
             training.items.unwrap_or(DEFAULT_ITEMS),
             training.seed,
@@ -172,9 +173,6 @@ impl<'a> Schedule<'a> {
         Ok(text)
     }
 }
-
-/// The trunk of bundles that `s2m-train` writes, inside their classifiers.
-const FEATURES: &str = "features";
 
 /// What a run file says about a network that stays as it is.
 fn backbone_text(backbone: &Backbone, work: &Path) -> Result<String, Error> {
@@ -185,7 +183,7 @@ fn backbone_text(backbone: &Backbone, work: &Path) -> Result<String, Error> {
             range,
         } => (file.clone(), features.as_deref(), *range),
         Backbone::Of(model) => {
-            let bundle: Bundle = models::open(model)?;
+            let bundle = models::open(model)?;
             let file = work.join("backbone.onnx");
             crate::output::write_whole(&file, &bundle.classifier().bytes)?;
             let range = bundle.manifest().classifier.input.range;
