@@ -90,9 +90,9 @@ impl LabelWeightsChoice {
 impl Default for CalibrationSettings {
     fn default() -> Self {
         Self {
-            least_effective_share: 0.2,
+            least_effective_share: 0.65,
             exclusion_error: 0.01,
-            purity: 0.995,
+            purity: 0.99,
             highest_floor: 0.95,
             least_kept: 0.5,
             generated: None,
