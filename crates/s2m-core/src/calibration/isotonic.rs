@@ -165,8 +165,8 @@ mod tests {
             let mut start = 0.0;
             for corner in curve.corners() {
                 let size = 2.0 * (corner[0] - start) + 1.0;
-                for at in start as usize..(start + size) as usize {
-                    loss += (values[at] - corner[1]).powi(2);
+                for value in &values[start as usize..(start + size) as usize] {
+                    loss += (value - corner[1]).powi(2);
                 }
                 start += size;
             }
