@@ -19,8 +19,10 @@ pub enum Purpose {
     Accept,
     /// The offset of systematic resampling.
     Resample,
-    /// Starting points of expectation-maximisation.
+    /// Starting points of expectation-maximisation, and which points it holds out.
     Mixture,
+    /// The component of a mixture that a proposal comes from.
+    Component,
 }
 
 /// All proposals of one seed and one adaptation stage (0: the prior).
@@ -92,6 +94,7 @@ impl Proposals {
             Purpose::Accept => (2, 0),
             Purpose::Resample => (3, 0),
             Purpose::Mixture => (4, 0),
+            Purpose::Component => (5, 0),
         };
         stream.set_stream(kind | u64::from(input) << 16 | u64::from(self.stage) << 32);
         stream.set_word_pos(2 * position);
@@ -209,6 +212,7 @@ mod tests {
             value(1, 0, Purpose::Accept),
             value(1, 0, Purpose::Resample),
             value(1, 0, Purpose::Mixture),
+            value(1, 0, Purpose::Component),
             value(1, 0, Purpose::Latent(0)),
             value(1, 0, Purpose::Latent(1)),
         ];
