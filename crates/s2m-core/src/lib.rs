@@ -24,6 +24,7 @@ pub mod density;
 pub mod diagnostics;
 pub mod labels;
 mod logspace;
+pub mod mixture;
 pub mod proposals;
 pub mod query;
 pub mod samplers;
