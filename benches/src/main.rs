@@ -6,13 +6,14 @@ mod calls;
 mod decisions;
 mod decode;
 mod metrics;
+mod mixture;
 mod scoring;
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
-const USAGE: &str = "usage: s2m-bench scoring PYTHON PEER.py NETWORKS | decisions | calls | metrics FOLDER WIDTH | decode FOLDER";
+const USAGE: &str = "usage: s2m-bench scoring PYTHON PEER.py NETWORKS | decisions | calls | metrics FOLDER WIDTH | mixture FOLDER SIZE STEPS | decode FOLDER";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +29,9 @@ fn main() -> Result<()> {
         ["calls"] => calls::run(),
         ["decode", folder] => decode::run(&PathBuf::from(folder)),
         ["metrics", folder, width] => metrics::run(&PathBuf::from(folder), width.parse()?),
+        ["mixture", folder, size, steps] => {
+            mixture::run(&PathBuf::from(folder), size.parse()?, steps.parse()?)
+        }
         _ => bail!("{USAGE}"),
     }
 }
