@@ -145,7 +145,8 @@ pub struct Fit {
 /// Fits a mixture to points, from a k-means++ start that `proposals` (seed and stage) decides.
 ///
 /// Weights come as logarithms, up to a constant; `-∞` is a point that does not count. The size of a
-/// point follows from their number.
+/// point follows from their number. However few points the weights leave, something is fitted: look at
+/// [`Fit::effective_points`].
 pub fn fit(
     points: &[f32],
     log_weights: &[f64],

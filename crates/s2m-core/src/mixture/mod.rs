@@ -348,9 +348,18 @@ impl Mixture {
     /// `log N(point | 0, I)` less the log density here: what the prior is weighted by where proposals
     /// come from this mixture. Never above `−log ε`.
     pub fn log_prior_ratio(&self, point: &[f32]) -> f64 {
-        let ratio = log_prior(point) - self.log_density(point);
-        // The bound is exact; the difference of two large logarithms is not.
-        ratio.min(-self.prior_share.ln())
+        let mut out = [0.0];
+        self.log_prior_ratios(point, &mut out);
+        out[0]
+    }
+
+    /// [`Self::log_prior_ratio`] of points that lie one after the other; as many as `out` holds.
+    pub fn log_prior_ratios(&self, points: &[f32], out: &mut [f64]) {
+        self.log_densities(points, out);
+        for (out, point) in out.iter_mut().zip(points.chunks(self.size)) {
+            // The bound is exact; the difference of two large logarithms is not.
+            *out = (log_prior(point) - *out).min(-self.prior_share.ln());
+        }
     }
 
     /// Log densities of up to [`PANEL`] points under each component, without its weight.

@@ -121,10 +121,17 @@ fn the_prior_over_the_mixture_is_bounded_by_its_share() {
             let (mixture, _) = example(covariance, 7);
             let mixture = mixture.with_prior_share(epsilon).unwrap();
             for scale in [0.0, 1.0, 1e3, 1e18] {
-                for point in points(7, 50).chunks(7) {
-                    let point: Vec<f32> = point.iter().map(|v| v * scale).collect();
-                    let ratio = mixture.log_prior_ratio(&point);
+                let points: Vec<f32> = points(7, 50).iter().map(|v| v * scale).collect();
+                let mut ratios = [0.0; 50];
+                mixture.log_prior_ratios(&points, &mut ratios);
+                for (point, ratio) in points.chunks(7).zip(ratios) {
                     assert!(ratio <= -epsilon.ln(), "{epsilon} {scale}: {ratio}");
+                    assert_eq!(mixture.log_prior_ratio(point), ratio);
+                    let wanted = log_prior(point) - mixture.log_density(point);
+                    assert!(
+                        (ratio - wanted).abs()
+                            <= 1e-9 * wanted.abs().max(1.0) + 1e-13 * log_prior(point).abs()
+                    );
                 }
             }
         }
