@@ -25,6 +25,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 use super::triangle::{Scatter, Symmetric};
+use super::wide::wide;
 use super::{Covariance, Factors, Mixture, MixtureError, PANEL, parallel, start};
 use crate::proposals::Proposals;
 
@@ -293,7 +294,7 @@ impl<'a> Data<'a> {
         let mut means = vec![0.0; shares.len() * self.size];
         let mut variances = means.clone();
         for (range, part) in ranges.iter().zip(parts) {
-            for (k, (mean, variance)) in part.into_iter().enumerate() {
+            for (k, [mean, variance]) in part.into_iter().enumerate() {
                 let place = k * self.size + range.start..k * self.size + range.end;
                 means[place.clone()].copy_from_slice(&mean);
                 variances[place].copy_from_slice(&variance);
@@ -312,27 +313,9 @@ impl<'a> Data<'a> {
         shares: &[(usize, f64)],
         weight: f64,
         range: &Range<usize>,
-    ) -> (Vec<f64>, Vec<f64>) {
-        let rows = || {
-            shares.iter().map(|&(item, share)| {
-                let point = &self.points[item * self.size..][range.clone()];
-                (point, share / weight)
-            })
-        };
-        let mut mean = vec![0.0; range.len()];
-        for (point, share) in rows() {
-            for (mean, &x) in mean.iter_mut().zip(point) {
-                *mean += share * f64::from(x);
-            }
-        }
-        let mut variance = vec![0.0; range.len()];
-        for (point, share) in rows() {
-            for ((variance, &x), mean) in variance.iter_mut().zip(point).zip(&mean) {
-                let distance = f64::from(x) - mean;
-                *variance += share * distance * distance;
-            }
-        }
-        (mean, variance)
+    ) -> [Vec<f64>; 2] {
+        let data = self;
+        wide!(plain_moments(data: &Data<'_>, shares: &[(usize, f64)], weight: f64, range: &Range<usize>) -> [Vec<f64>; 2])
     }
 
     /// `Σ share·(x − mean)(x − mean)ᵀ` of each component's points.
@@ -361,6 +344,38 @@ impl<'a> Data<'a> {
         });
         matrices
     }
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled for each width of vectors")]
+fn plain_moments(
+    data: &Data<'_>,
+    shares: &[(usize, f64)],
+    weight: f64,
+    range: &Range<usize>,
+) -> [Vec<f64>; 2] {
+    let mut mean = vec![0.0; range.len()];
+    for &(item, share) in shares {
+        let (point, share) = (
+            &data.points[item * data.size..][range.clone()],
+            share / weight,
+        );
+        for (mean, &x) in mean.iter_mut().zip(point) {
+            *mean += share * f64::from(x);
+        }
+    }
+    let mut variance = vec![0.0; range.len()];
+    for &(item, share) in shares {
+        let (point, share) = (
+            &data.points[item * data.size..][range.clone()],
+            share / weight,
+        );
+        for ((variance, &x), mean) in variance.iter_mut().zip(point).zip(&mean) {
+            let distance = f64::from(x) - mean;
+            *variance += share * distance * distance;
+        }
+    }
+    [mean, variance]
 }
 
 /// Weights, means and variances of components.

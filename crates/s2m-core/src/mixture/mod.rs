@@ -17,12 +17,14 @@ pub mod em;
 mod parallel;
 mod start;
 mod triangle;
+mod wide;
 
 use thiserror::Error;
 
 use crate::log_sum_exp;
 use crate::proposals::{Proposals, Purpose};
 use triangle::{Column, Symmetric, TILE, Triangle, tiles};
+use wide::wide;
 
 /// How far from 1 the weights of the components may sum: rounding, and a few printed digits.
 const WEIGHT_ROUNDING: f64 = 1e-9;
@@ -535,6 +537,17 @@ impl Factors {
 
 /// `peak − ½ Σ_j (scale_j (x_j − centre_j))²` of every point; lists are padded to whole tiles.
 fn peak_less_distance(peak: f64, x: &[Column], centre: &[f64], scale: &[f64]) -> [f64; PANEL] {
+    wide!(plain_peak_less_distance(peak: f64, x: &[Column], centre: &[f64], scale: &[f64]) -> [f64; PANEL])
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled for each width of vectors")]
+fn plain_peak_less_distance(
+    peak: f64,
+    x: &[Column],
+    centre: &[f64],
+    scale: &[f64],
+) -> [f64; PANEL] {
     let mut out = [0.0; PANEL];
     let (centres, scales) = (centre.as_chunks::<2>().0, scale.as_chunks::<2>().0);
     for (group, out) in x.chunks(centre.len()).zip(out.chunks_mut(TILE)) {

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use super::wide::wide;
+
 /// Rows and columns of a tile.
 pub(super) const TILE: usize = 4;
 
@@ -17,15 +19,36 @@ const PANEL: usize = 128;
 
 /// `sum[c][r] = Σ_j a[j][r]·b[j][c]`.
 fn outer_sum(a: &[Column], b: &[Column]) -> [Column; TILE] {
-    let mut sum = [[0.0; TILE]; TILE];
+    wide!(plain_outer_sum(a: &[Column], b: &[Column]) -> [Column; TILE])
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled for each width of vectors")]
+fn plain_outer_sum(a: &[Column], b: &[Column]) -> [Column; TILE] {
+    // Even and odd terms apart, since each sum has to wait for itself.
+    let (mut even, mut odd) = ([[0.0; TILE]; TILE], [[0.0; TILE]; TILE]);
+    let ((a, last_a), (b, last_b)) = (a.as_chunks::<2>(), b.as_chunks::<2>());
     for (a, b) in a.iter().zip(b) {
-        for (sum, b) in sum.iter_mut().zip(b) {
-            for (sum, a) in sum.iter_mut().zip(a) {
-                *sum += a * b;
-            }
+        add_outer(&mut even, &a[0], &b[0]);
+        add_outer(&mut odd, &a[1], &b[1]);
+    }
+    for (a, b) in last_a.iter().zip(last_b) {
+        add_outer(&mut even, a, b);
+    }
+    for (even, odd) in even.iter_mut().flatten().zip(odd.iter().flatten()) {
+        *even += odd;
+    }
+    even
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled for each width of vectors")]
+fn add_outer(sum: &mut [Column; TILE], a: &Column, b: &Column) {
+    for (sum, b) in sum.iter_mut().zip(b) {
+        for (sum, a) in sum.iter_mut().zip(a) {
+            *sum += a * b;
         }
     }
-    sum
 }
 
 /// Where row tile `tile` starts among the columns of a packed lower triangle.
@@ -228,30 +251,13 @@ impl Triangle {
     /// Solves `self · y = x` in place for groups of four points, each padded to whole tiles:
     /// number `j` of the four points is one column.
     pub(super) fn solve(&self, groups: &mut [Column]) {
-        let length = TILE * tiles(self.size);
-        for tile in 0..tiles(self.size) {
-            for group in groups.chunks_exact_mut(length) {
-                self.solve_tile(tile, 0, group);
-            }
-        }
+        self.solve_from(0, groups);
     }
 
-    /// Rows of one tile of `y`, where all numbers of `y` before tile `first` are zero.
-    fn solve_tile(&self, tile: usize, first: usize, group: &mut [Column]) {
-        let row = self.row(tile);
-        let (done, rest) = group.split_at_mut(TILE * tile);
-        let sum = outer_sum(&done[TILE * first..], &row[TILE * first..TILE * tile]);
-        let diagonal = &row[TILE * tile..];
-        for r in 0..TILE {
-            let inverse = self.inverse[TILE * tile + r];
-            for lane in 0..TILE {
-                let mut value = rest[r][lane] - sum[r][lane];
-                for c in 0..r {
-                    value -= diagonal[c][r] * rest[c][lane];
-                }
-                rest[r][lane] = value * inverse;
-            }
-        }
+    /// Solves for points of which all numbers before tile `first` are zero.
+    fn solve_from(&self, first: usize, groups: &mut [Column]) {
+        let triangle = self;
+        wide!(plain_solve(triangle: &Triangle, first: usize, groups: &mut [Column]) -> ());
     }
 
     /// Trace of the inverse of `self · selfᵀ`: the sum of squares of the inverse of `self`.
@@ -267,9 +273,7 @@ impl Triangle {
             for (lane, column) in own.iter_mut().enumerate().take(lanes) {
                 column[lane] = 1.0;
             }
-            for tile in first..tiles {
-                self.solve_tile(tile, first, &mut group);
-            }
+            self.solve_from(first, &mut group);
             let squares = group[TILE * first..].iter().flatten().map(|v| v * v);
             trace += squares.sum::<f64>();
         }
@@ -288,6 +292,29 @@ impl Triangle {
             let rows = self.size.min(TILE * (tile + 1)) - TILE * tile;
             for (r, &value) in sum[..rows].iter().enumerate() {
                 each(TILE * tile + r, value);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled for each width of vectors")]
+fn plain_solve(triangle: &Triangle, first: usize, groups: &mut [Column]) {
+    let tiles = tiles(triangle.size);
+    for tile in first..tiles {
+        let row = triangle.row(tile);
+        for group in groups.chunks_exact_mut(TILE * tiles) {
+            let (done, rest) = group.split_at_mut(TILE * tile);
+            let (before, diagonal) = row.split_at(TILE * tile);
+            let sum = outer_sum(&done[TILE * first..], &before[TILE * first..]);
+            for r in 0..TILE {
+                let mut value: Column = std::array::from_fn(|lane| rest[r][lane] - sum[r][lane]);
+                for (column, known) in diagonal.iter().zip(&rest[..r]) {
+                    for (value, known) in value.iter_mut().zip(known) {
+                        *value -= column[r] * known;
+                    }
+                }
+                rest[r] = value.map(|v| v * triangle.inverse[TILE * tile + r]);
             }
         }
     }
@@ -402,6 +429,16 @@ mod tests {
             assert!((triangle.trace_of_inverse() - trace).abs() < 1e-12 * trace);
             let log: f64 = (0..size).map(|i| rows[i * size + i].ln()).sum();
             assert!((triangle.log_determinant() - log).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn wide_vectors_change_no_bit() {
+        let column = |j: usize| [0.1, 0.7, 1.3, -2.9].map(|v| (v * (j + 1) as f64).sin());
+        for length in [0, 1, 2, 7, 128] {
+            let a: Vec<Column> = (0..length).map(column).collect();
+            let b: Vec<Column> = (0..length).map(|j| column(3 * j + 1)).collect();
+            assert_eq!(outer_sum(&a, &b), plain_outer_sum(&a, &b), "{length}");
         }
     }
 
