@@ -25,10 +25,10 @@ const SAMPLES: usize = 2000;
 /// of its 10,000 samples by `reject` at TV 0.01 in the run behind `experiments/table1/RESULTS.md`.
 /// Of the three seeds the one with the fewest generator calls per sample ships.
 const SHIPPED: [(&str, &str, &[usize], f64); 4] = [
-    ("mnist-3-5", "mnist", &[5], 0.9926),
-    ("mnist-even", "mnist", EVEN, 0.9927),
-    ("fmnist-even", "fashion-mnist", EVEN, 0.9883),
-    ("mnist-even-conditional", "mnist", EVEN, 0.9942),
+    ("mnist-3-5", "mnist", &[5], 0.9921),
+    ("mnist-even", "mnist", EVEN, 0.9880),
+    ("fmnist-even", "fashion-mnist", EVEN, 0.9871),
+    ("mnist-even-conditional", "mnist", EVEN, 0.9909),
 ];
 const EVEN: &[usize] = &[0, 2, 4, 6, 8];
 
