@@ -672,7 +672,11 @@ mod tests {
     fn a_column_called_label_needs_no_word() {
         let rows = "file_name,label\na.png,dog\nb.png,cat\nc.png,dog\nd.png,cat\n";
         let at = pets("metadata.csv", rows);
-        let parts = table(at.path()).read(0).unwrap();
+        let plain = Table {
+            test: Some(0.25),
+            ..table(at.path())
+        };
+        let parts = plain.read(0).unwrap();
         assert_eq!(
             parts.train.labels.names().collect::<Vec<_>>(),
             ["cat", "dog"]
