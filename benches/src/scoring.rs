@@ -120,6 +120,7 @@ fn rate(scorer: &Scorer, seconds: f64) -> Result<f64> {
         first += count as u64;
         let started = Instant::now();
         let requested = Requested {
+            mixture: None,
             proposals: Proposals::new(0),
             numbers: &numbers,
             classes: &[],

@@ -13,7 +13,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::Answer;
 use commands::{
-    calibrate, classes, demo, eval, explain, fit, info, mine, reproduce, sample, train,
+    adapt, calibrate, classes, demo, eval, explain, fit, info, mine, reproduce, sample, train,
 };
 use streams::Streams;
 
@@ -38,6 +38,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Sample(sample::SampleArgs),
+    Adapt(adapt::AdaptArgs),
     Mine(mine::MineArgs),
     Classes(classes::ClassesArgs),
     Explain(explain::ExplainArgs),
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
     };
     let outcome = match &cli.command {
         Command::Sample(args) => sample::run(args, &mut streams),
+        Command::Adapt(args) => adapt::run(args, &mut streams),
         Command::Mine(args) => mine::run(args, &mut streams),
         Command::Classes(args) => classes::run(args, &mut streams),
         Command::Explain(args) => explain::run(args, &mut streams),

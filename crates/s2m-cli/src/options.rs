@@ -4,6 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use s2m::adapt::{
+    AdaptChoice, COMPONENTS, GAIN, PILOTS, PRIOR_SHARE, Pilot, STEPS_ONCE, STEPS_REPEAT,
+};
 use s2m::session::Machine;
 use s2m::settings::{CalibrationChoice, DensityChoice, Overrides};
 use s2m::trainer::Trainer;
@@ -192,6 +195,110 @@ impl WeighOptions {
             floor: self.floor,
             purity: self.purity,
         }
+    }
+}
+
+/// How the latent distribution is adapted to the query first.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Adapting")]
+pub(crate) struct AdaptOptions {
+    #[arg(long, value_name = "EPSILON", help = format!(
+        "Share of the prior that an adapted proposal keeps, which bounds the weights [default: {PRIOR_SHARE}]"
+    ))]
+    prior_share: Option<f64>,
+
+    #[arg(long, value_name = "G", help = format!(
+        "Least gain in calls per item for which `adaptive` adds a stage [default: {GAIN}]"
+    ))]
+    gain: Option<f64>,
+
+    #[arg(long, value_name = "N", value_parser = count, help = format!(
+        "Pilot latents of `once` and of each label of `repeat` [default: {PILOTS}]"
+    ))]
+    pilots: Option<NonZeroUsize>,
+
+    #[arg(long, value_name = "K", value_parser = count, help = format!(
+        "Steps behind each pilot latent [default: {STEPS_ONCE} for `once`, {STEPS_REPEAT} for `repeat`]"
+    ))]
+    pilot_steps: Option<NonZeroUsize>,
+
+    #[arg(long, value_name = "M", value_parser = count, help = format!(
+        "Components that `once` and `repeat` fit [default: {COMPONENTS}]"
+    ))]
+    components: Option<NonZeroUsize>,
+
+    /// Labels in the order in which `repeat` adds them, as in "A, -B" [default: by expected acceptance]
+    #[arg(long, value_name = "LABELS", allow_hyphen_values = true)]
+    order: Option<String>,
+}
+
+/// Ways to adapt, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AdaptName {
+    /// Draw latents from the prior
+    None,
+    /// The paper's Algorithm 2: one pilot
+    Once,
+    /// The paper's Algorithm 3: label by label
+    Repeat,
+    /// Stages that use every proposal scored so far
+    Adaptive,
+}
+
+impl AdaptOptions {
+    /// The choice with its options; an option of another way is refused.
+    pub(crate) fn choice(&self, name: AdaptName) -> anyhow::Result<AdaptChoice> {
+        use AdaptName::{Adaptive, None, Once, Repeat};
+        let foreign = [
+            (self.prior_share.is_some(), "--prior-share", name == None),
+            (self.gain.is_some(), "--gain", name != Adaptive),
+            (
+                self.pilots.is_some(),
+                "--pilots",
+                !matches!(name, Once | Repeat),
+            ),
+            (
+                self.pilot_steps.is_some(),
+                "--pilot-steps",
+                !matches!(name, Once | Repeat),
+            ),
+            (
+                self.components.is_some(),
+                "--components",
+                !matches!(name, Once | Repeat),
+            ),
+            (self.order.is_some(), "--order", name != Repeat),
+        ];
+        if let Some((_, option, _)) = foreign.iter().find(|(given, _, wrong)| *given && *wrong) {
+            let name = name.to_possible_value();
+            let name = name.as_ref().map_or("none", |value| value.get_name());
+            anyhow::bail!("{option} does not go with --adapt {name}");
+        }
+        let prior_share = self.prior_share.unwrap_or(PRIOR_SHARE);
+        let pilot = |steps| Pilot {
+            pilots: self.pilots.unwrap_or(PILOTS),
+            steps: self.pilot_steps.unwrap_or(steps),
+            components: self.components.unwrap_or(COMPONENTS),
+        };
+        Ok(match name {
+            None => AdaptChoice::None,
+            Once => AdaptChoice::Once {
+                pilot: pilot(STEPS_ONCE),
+                prior_share,
+            },
+            Repeat => AdaptChoice::Repeat {
+                pilot: pilot(STEPS_REPEAT),
+                order: self
+                    .order
+                    .as_ref()
+                    .map(|text| text.split(',').map(str::to_owned).collect()),
+                prior_share,
+            },
+            Adaptive => AdaptChoice::Adaptive {
+                gain: self.gain.unwrap_or(GAIN),
+                prior_share,
+            },
+        })
     }
 }
 

@@ -44,6 +44,26 @@ pub fn summarise(log_weights: &[f64]) -> WeightSummary {
     }
 }
 
+/// Share of proposals that an independence chain at its target accepts:
+/// `E_{x~π, y~q} min(1, w_y/w_x) = Σ_x Σ_y min(w_x, w_y) / (N Σ w)`; zero where nothing is supported.
+pub fn expected_acceptance(log_weights: &[f64]) -> f64 {
+    let mut supported: Vec<f64> = log_weights
+        .iter()
+        .copied()
+        .filter(|w| w.is_finite())
+        .collect();
+    supported.sort_by(f64::total_cmp);
+    let Some(&largest) = supported.last() else {
+        return 0.0;
+    };
+    let weights: Vec<f64> = supported.iter().map(|w| (w - largest).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    // In ascending order the i-th weight is the smaller one of itself, of those behind it (twice).
+    let behind = |i: usize| (2 * (weights.len() - i) - 1) as f64;
+    let smaller: f64 = weights.iter().enumerate().map(|(i, w)| w * behind(i)).sum();
+    smaller / (log_weights.len() as f64 * total)
+}
+
 /// How many entries of `kept` repeat an earlier one; `kept` is in ascending order.
 pub fn duplicates(kept: &[usize]) -> usize {
     kept.windows(2).filter(|pair| pair[0] == pair[1]).count()
@@ -65,6 +85,15 @@ mod tests {
         assert!((found.largest_share - 0.5).abs() < 1e-12);
         assert_eq!(found.tail_index, None);
         assert_eq!(duplicates(&[1, 1, 1, 2, 5, 5]), 3);
+    }
+
+    #[test]
+    fn acceptance_computed_on_paper() {
+        // Weights 4, 2, 0: the nine smaller ones of all pairs are 4, 2, 2, 2 and zeros.
+        let logs = [4.0_f64.ln(), f64::NEG_INFINITY, 2.0_f64.ln()];
+        assert!((expected_acceptance(&logs) - 10.0 / 18.0).abs() < 1e-12);
+        assert!((expected_acceptance(&[3.0; 5]) - 1.0).abs() < 1e-12);
+        assert_eq!(expected_acceptance(&[f64::NEG_INFINITY; 2]), 0.0);
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod adaptation;
 pub mod calibration;
 pub mod chains;
 pub mod density;
@@ -25,6 +26,7 @@ pub mod diagnostics;
 pub mod labels;
 mod logspace;
 pub mod mixture;
+pub mod normal;
 pub mod proposals;
 pub mod query;
 pub mod samplers;

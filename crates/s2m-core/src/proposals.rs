@@ -44,6 +44,11 @@ impl Proposals {
         Self { stage, ..self }
     }
 
+    /// The stage; 0 is the prior.
+    pub fn stage(&self) -> u16 {
+        self.stage
+    }
+
     /// The seed.
     pub fn seed(&self) -> u64 {
         self.seed

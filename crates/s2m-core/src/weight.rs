@@ -309,6 +309,30 @@ impl Weighting {
         )
     }
 
+    /// How near an item is to the query: finite outside its support too, and largest inside.
+    ///
+    /// Every label is taken for present with probability `f_i / (f_i + max_{j≠i} f_j)`, independently of
+    /// the others; this is the log probability that the query then holds. It leads a search to a
+    /// support that no proposal has met yet, and is no part of any weight.
+    pub fn log_nearness(&self, evidence: Evidence<'_>) -> Result<f64, LogitError> {
+        let levels = self.item_levels(evidence)?;
+        let level = |label: usize| levels.log_level(label);
+        let labels = 0..self.query.label_count();
+        let highest = |but: usize| {
+            let others = labels.clone().filter(|&other| other != but).map(level);
+            others.fold(f64::NEG_INFINITY, f64::max)
+        };
+        let (log_present, log_absent): (Vec<f64>, Vec<f64>) = labels
+            .clone()
+            .map(|label| {
+                let (own, other) = (level(label), highest(label));
+                let both = crate::log_sum_exp([own, other].into_iter());
+                (own - both, other - both)
+            })
+            .unzip();
+        Ok(self.query.log_probability(&log_present, &log_absent))
+    }
+
     /// The levels of one item, for posteriors of the query and of labels.
     pub fn item_levels(&self, evidence: Evidence<'_>) -> Result<Levels<'_>, LogitError> {
         let log_class_norm = self.check(&evidence)?;

@@ -11,6 +11,7 @@ pub mod bank;
 pub mod bundle;
 pub mod journal;
 pub mod judge;
+pub mod latents;
 pub mod logits;
 pub mod manifest;
 pub mod networks;

@@ -14,10 +14,12 @@ use ort::ep::{self, ExecutionProviderDispatch};
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, TensorRef};
+use s2m_core::mixture::Mixture;
 use s2m_core::proposals::Proposals;
 use thiserror::Error;
 
 use crate::bundle::{Bundle, GeneratorPart, Network};
+use crate::latents::LatentSource;
 use crate::logits::{Logits, RowShape};
 use crate::manifest::{ClassForm, GeneratorEntry, LatentEntry, Prior};
 use crate::onnx::{Join, adapter_model, describe, join, levels_model};
@@ -162,6 +164,8 @@ impl Default for RunSettings {
 pub struct Requested<'a> {
     /// Seed and stage.
     pub proposals: Proposals,
+    /// What the first latent input is drawn from, in normal coordinates; none for its prior.
+    pub mixture: Option<&'a Mixture>,
     /// Proposal numbers.
     pub numbers: &'a [u64],
     /// Class of each; empty for an unconditional generator.
@@ -560,14 +564,14 @@ impl Inputs {
     /// network that mixes rows must at least give the same again.
     fn fill(&mut self, requested: Requested<'_>) {
         for (input, latent) in self.latents.iter_mut().enumerate() {
-            fill_latents(
-                &requested.proposals,
-                input as u16,
-                latent.prior,
-                latent.size,
-                requested.numbers,
-                &mut latent.values,
-            );
+            let source = LatentSource {
+                proposals: requested.proposals,
+                mixture: requested.mixture.filter(|_| input == 0),
+                input: input as u16,
+                prior: latent.prior,
+                size: latent.size,
+            };
+            source.fill(requested.numbers, &mut latent.values);
             latent.values[requested.numbers.len() * latent.size..].fill(0.0);
         }
         if let Some(class) = &mut self.class {
@@ -622,31 +626,6 @@ impl Inputs {
                 (name.clone(), value)
             })
             .collect()
-    }
-}
-
-/// Latents of any list of proposals, drawn run by run of consecutive numbers.
-pub fn fill_latents(
-    proposals: &Proposals,
-    input: u16,
-    prior: Prior,
-    size: usize,
-    numbers: &[u64],
-    out: &mut [f32],
-) {
-    let mut start = 0;
-    while start < numbers.len() {
-        let run = numbers[start..]
-            .windows(2)
-            .take_while(|pair| pair[1] == pair[0] + 1)
-            .count()
-            + 1;
-        let part = &mut out[start * size..(start + run) * size];
-        match prior {
-            Prior::Normal => proposals.fill_normal(input, numbers[start], size, part),
-            Prior::Uniform => proposals.fill_symmetric_uniform(input, numbers[start], size, part),
-        }
-        start += run;
     }
 }
 

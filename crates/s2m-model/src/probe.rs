@@ -12,10 +12,11 @@ use thiserror::Error;
 
 use crate::bundle::{MAX_NETWORK, list, sha256};
 use crate::judge::{in_words, sides};
+use crate::latents::LatentSource;
 use crate::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
-use crate::networks::{NetworkError, Part, RunSettings, fill_latents, reason};
+use crate::networks::{NetworkError, Part, RunSettings, reason};
 use crate::onnx::casts::with_plain_types;
 use crate::onnx::{ModelProto, Port, PortElement, describe, external_paths};
 use crate::runtime::Runtime;
@@ -364,14 +365,14 @@ impl Trial {
         let mut given: Vec<(String, SessionInputValue<'_>)> = Vec::new();
         for (at, latent) in (0_u16..).zip(latents) {
             let mut noise = vec![0.0; items * latent.size()];
-            fill_latents(
-                &proposals,
-                at,
-                latent.prior,
-                latent.size(),
-                &numbers,
-                &mut noise,
-            );
+            let source = LatentSource {
+                proposals,
+                mixture: None,
+                input: at,
+                prior: latent.prior,
+                size: latent.size(),
+            };
+            source.fill(&numbers, &mut noise);
             let sides: Vec<usize> = std::iter::once(items)
                 .chain(latent.shape.iter().copied())
                 .collect();

@@ -10,6 +10,7 @@
 //! bridge:  N(across; 0, σ²) · (Φ((along + L/2)/σ) − Φ((along − L/2)/σ)) / L,   L = 1/2
 //! ```
 
+use s2m_core::normal::normal_quantile;
 use s2m_data::gaussians::{MODE_SD, Mode, modes};
 use s2m_model::bundle::{self, Bundle};
 use s2m_model::manifest::{
@@ -17,8 +18,6 @@ use s2m_model::manifest::{
     LabellingEntry, LabellingModel, LatentEntry, Manifest, OutputsEntry, Prior, Provenance,
 };
 use s2m_model::onnx::{Element, GraphBuilder, GraphError, Reduced, Tensor};
-
-use crate::normal::normal_quantile;
 
 /// Share of the generator's mass on bridges.
 pub const BRIDGE_SHARE: f64 = 0.16;

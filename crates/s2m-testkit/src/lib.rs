@@ -4,5 +4,4 @@ pub mod chi_square;
 pub mod exact;
 pub mod folder;
 pub mod linear;
-pub mod normal;
 pub mod pictures;

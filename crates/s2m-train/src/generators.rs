@@ -479,6 +479,7 @@ impl Own {
                 .collect();
             let own_classes: Vec<u32> = numbers.iter().filter_map(|&k| class(k)).collect();
             let items = renderer.render(Requested {
+                mixture: None,
                 proposals,
                 numbers: &numbers,
                 classes: &own_classes,

@@ -10,6 +10,7 @@ use s2m_core::query::Query;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
 use serde::Serialize;
 
+use crate::adapt::{self, AdaptError};
 use crate::cover;
 use crate::draw::weigh_first;
 use crate::error::Error;
@@ -55,6 +56,18 @@ pub struct JointClass {
     pub calls_per_sample: Option<f64>,
     /// Whether enough supported proposals were seen.
     pub reachable: bool,
+    /// The same after adaptation, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapted: Option<AdaptedClass>,
+}
+
+/// What adaptation makes of a joint class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AdaptedClass {
+    /// Proposals spent on the search.
+    pub search_calls: usize,
+    /// Proposals per sample after it, judged by its last stage; none where it found nothing.
+    pub calls_per_sample: Option<f64>,
 }
 
 /// What was found.
@@ -70,6 +83,7 @@ pub struct Found {
 
 /// Looks at every joint class, or at the largest ones.
 pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, Error> {
+    request.settings.adapt.check()?;
     let bundle = models::open(request.model)?;
     let session = Session::open(&bundle, &request.machine, &request.settings, request.bank)?;
     let rows = session.bank_rows() as usize;
@@ -110,12 +124,35 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
         classes.sort_by(|a, b| b.share.total_cmp(&a.share));
         classes.truncate(top);
     }
+    if !request.settings.adapt.is_none() {
+        for class in &mut classes {
+            let query = Query::parse(&class.query, labels)?;
+            class.adapted = adapted(&session, &query, progress)?;
+        }
+    }
     let joint_classes = labels.all().bits();
     Ok(Found {
         proposals,
         joint_classes,
         classes,
     })
+}
+
+/// What adaptation makes of one joint class; none where its pilot finds too little.
+fn adapted(
+    session: &Session<'_>,
+    query: &Query,
+    progress: &dyn Progress,
+) -> Result<Option<AdaptedClass>, Error> {
+    let target = session.own_target(query)?;
+    match adapt::find(session, &target, adapt::DEFAULT_SAMPLES, progress) {
+        Ok(Ok(found)) => Ok(Some(AdaptedClass {
+            search_calls: found.record.calls,
+            calls_per_sample: found.record.stages.last().and_then(|s| s.calls_per_sample),
+        })),
+        Ok(Err(_)) | Err(Error::Adapt(AdaptError::TooFewPilots { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// One joint class, and the log of its mean weight.
@@ -143,6 +180,7 @@ fn look(
             .then(|| reject::calls_per_sample(&log_weights, DEFAULT_TV))
             .flatten(),
         reachable,
+        adapted: None,
     };
     Ok((class, mean))
 }

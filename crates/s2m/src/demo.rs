@@ -144,6 +144,7 @@ fn show(
     let mut pool = session.shared_pool(None)?;
     let render = |numbers: &[u64]| -> Result<Vec<[f32; 2]>, Error> {
         let items = renderer.render(Requested {
+            mixture: None,
             proposals: Proposals::new(session.seed),
             numbers,
             classes: &[],

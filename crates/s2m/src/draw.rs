@@ -1,14 +1,15 @@
 //! The one loop: score what the sampler asks for, weigh it, ask again.
 
+use std::num::NonZeroUsize;
+
 use s2m_core::density::Levels;
 use s2m_core::labels::LabelSet;
 use s2m_core::proposals::{Proposals, Purpose};
-use s2m_core::samplers::{Draw, Failure, Goal, History, Next};
+use s2m_core::samplers::{Draw, Failure, Goal, History, Next, mh};
 use s2m_core::weight::{LogitError, Weighting};
-use s2m_model::logits::Logits;
 
 use crate::error::Error;
-use crate::pool::{ClassRule, Pool};
+use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
 
@@ -151,7 +152,7 @@ pub fn draw(
                 let (first, last) = (log_weights.len(), log_weights.len() + count.get());
                 target.ensure(pool, last, progress)?;
                 log_weights.resize(last, f64::NEG_INFINITY);
-                weigh(pool.logits(), target, first, &mut log_weights[first..])?;
+                weigh(pool, target, first, &mut log_weights[first..])?;
                 log_uniforms.extend(uniforms(pool, &target.sequence, first..last));
             }
         }
@@ -172,8 +173,28 @@ pub fn weigh_first(
 ) -> Result<Vec<f64>, Error> {
     target.ensure(pool, positions, progress)?;
     let mut log_weights = vec![0.0; positions];
-    weigh(pool.logits(), target, 0, &mut log_weights)?;
+    weigh(pool, target, 0, &mut log_weights)?;
     Ok(log_weights)
+}
+
+/// Runs chains of Metropolis–Hastings over the first positions: where each ends (none for one that met
+/// no supported proposal), and the log weights of all.
+pub fn chains(
+    pool: &mut Pool<'_>,
+    target: &mut Target,
+    chains: NonZeroUsize,
+    steps: NonZeroUsize,
+    progress: &dyn Progress,
+) -> Result<(Vec<Option<usize>>, Vec<f64>), Error> {
+    let positions = chains.get().saturating_mul(steps.get());
+    let log_weights = weigh_first(pool, target, positions, progress)?;
+    let log_uniforms = uniforms(pool, &target.sequence, 0..positions);
+    let history = History {
+        log_weights: &log_weights,
+        log_uniforms: &log_uniforms,
+    };
+    let ends = mh::chain_ends(history, steps);
+    Ok((ends, log_weights))
 }
 
 /// Logs of the accept numbers of a range of positions.
@@ -189,15 +210,14 @@ fn uniforms(pool: &Pool<'_>, sequence: &Sequence, positions: std::ops::Range<usi
 }
 
 /// Log weights of the positions `first …`, on as many threads as pay off.
-fn weigh(logits: &Logits, target: &Target, first: usize, out: &mut [f64]) -> Result<(), Error> {
+fn weigh(pool: &Pool<'_>, target: &Target, first: usize, out: &mut [f64]) -> Result<(), Error> {
+    let rows = pool.rows();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let share = out.len().div_ceil(cores).max(ROWS_PER_THREAD);
     let one = |offset: usize, part: &mut [f64]| -> Result<(), Error> {
         for (at, value) in part.iter_mut().enumerate() {
             let number = target.sequence.number(first + offset + at);
-            let weight = target
-                .weighting
-                .log_weight(logits.evidence(number as usize));
+            let weight = target.weighting.log_weight(rows.evidence(number as usize));
             *value = weight.map_err(|source| Error::Logit {
                 proposal: number,
                 source,
@@ -224,7 +244,7 @@ fn weigh(logits: &Logits, target: &Target, first: usize, out: &mut [f64]) -> Res
 
 /// The levels of one proposal, for posteriors.
 pub fn levels<'a>(pool: &Pool<'_>, target: &'a Target, number: u64) -> Result<Levels<'a>, Error> {
-    let evidence = pool.logits().evidence(number as usize);
+    let evidence = pool.rows().evidence(number as usize);
     let fault = |source: LogitError| Error::Logit {
         proposal: number,
         source,
@@ -239,14 +259,6 @@ pub fn predicted_purity(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Re
         sum += target.weighting.predicted(&levels(pool, target, number)?);
     }
     Ok(sum / numbers.len() as f64)
-}
-
-/// The class of a proposal, for a conditional generator.
-pub fn class(pool: &Pool<'_>, number: u64) -> Option<u32> {
-    match pool.rule() {
-        ClassRule::None => None,
-        rule => rule.class(pool.proposals(), number),
-    }
 }
 
 #[cfg(test)]

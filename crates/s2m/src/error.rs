@@ -14,6 +14,7 @@ use s2m_model::networks::NetworkError;
 use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
+use crate::adapt::AdaptError;
 use crate::eval::EvalError;
 use crate::experiments::ExperimentError;
 use crate::fit::FitError;
@@ -65,6 +66,9 @@ pub enum Error {
     /// A picture cannot be made.
     #[error(transparent)]
     Picture(#[from] PictureError),
+    /// The latent distribution cannot be adapted.
+    #[error(transparent)]
+    Adapt(#[from] AdaptError),
     /// A classifier of its own is not usable.
     #[error(transparent)]
     Judge(#[from] JudgeError),

@@ -6,17 +6,19 @@ use std::path::Path;
 use s2m_core::proposals::Purpose;
 use s2m_core::query::Query;
 use s2m_core::samplers::{Goal, Info, PILOT_BUDGET, reject};
-use s2m_core::weight::Explanation;
+use s2m_core::weight::{Evidence, Explanation};
 use s2m_model::bundle::Bundle;
 use serde::{Deserialize, Serialize};
 
-use crate::draw::{Target, class, draw};
+use crate::adapt::{Record, Stored};
+use crate::draw::{Target, draw};
 use crate::error::Error;
 use crate::models;
 use crate::output::csv_fields;
-use crate::pool::Pool;
+use crate::pool::{Origin, Pool};
 use crate::progress::Progress;
 use crate::report::RuleName;
+use crate::sample::PROPOSAL;
 use crate::samplers::Details;
 use crate::session::{Machine, Refusal, Session, refusal};
 use crate::settings::SampleSettings;
@@ -113,6 +115,7 @@ struct RunRecord {
     classes: Vec<String>,
     class_rule: Option<RuleName>,
     details: Details,
+    adaptation: Option<Record>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -206,6 +209,14 @@ fn by_a_run(
         .filter_map(|name| bundle.labels().find(name))
         .collect();
     let (mut pool, target) = session.known_plan(query, used, record.class_rule)?;
+    if record.adaptation.is_some() {
+        let stored = Stored::open(&folder.join(PROPOSAL), bundle)?;
+        if stored.mixture.is_some() {
+            let proposals = pool.proposals().at_stage(Stored::FRESH_STAGE);
+            let mixture = stored.mixture;
+            pool = pool.with_origin(Origin { proposals, mixture });
+        }
+    }
     let log_cap = match record.details {
         Details::Reject { log_cap, .. } => Some(log_cap),
         Details::Mh { .. } | Details::Resample { .. } => None,
@@ -248,8 +259,11 @@ fn weighed(
     target: &Target,
     log_cap: Option<f64>,
 ) -> Result<Explained, Error> {
-    let rows = pool.one(number)?;
-    let evidence = rows.evidence(0);
+    let (rows, log_latent_ratio) = pool.one(number)?;
+    let evidence = Evidence {
+        log_latent_ratio,
+        ..rows.evidence(0)
+    };
     let explained = target.weighting.explain(evidence);
     let explained = explained.map_err(|source| Error::Logit {
         proposal: number,
@@ -263,7 +277,9 @@ fn weighed(
         query: target.weighting.query().text().to_owned(),
         proposal: number,
         seed: session.seed,
-        class: class(pool, number).map(|c| names.name(c as usize).to_owned()),
+        class: pool
+            .own_class(number)
+            .map(|c| names.name(c as usize).to_owned()),
         class_logits: evidence.class_logits.to_vec(),
         real_logit: evidence.real_logit,
         class_probabilities: explained.class.clone(),

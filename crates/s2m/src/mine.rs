@@ -76,6 +76,7 @@ pub fn mine(request: &Request<'_>, progress: &dyn Progress) -> Result<Mined, Err
             .filter_map(|&k| rule.class(&proposals, k))
             .collect();
         let rows = scorer.score(Requested {
+            mixture: None,
             proposals,
             numbers: &numbers,
             classes: &classes,

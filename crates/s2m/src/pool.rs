@@ -1,12 +1,18 @@
 //! The logits of proposals 0, 1, 2, …, scored once and shared by every query that needs them.
 //!
 //! Rows come from a bank while it lasts, then from what an interrupted run left, then from the
-//! networks.
+//! networks. Latents come from the prior, or from a mixture that was adapted to a query; a pool may also
+//! begin with rows that earlier stages of adaptation have left.
 
+use std::sync::Arc;
+
+use s2m_core::mixture::Mixture;
 use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::weight::Evidence;
 use s2m_model::bank::Bank;
 use s2m_model::bundle::Bundle;
 use s2m_model::journal::Journal;
+use s2m_model::latents::LatentSource;
 use s2m_model::logits::{Logits, RowShape};
 use s2m_model::networks::{Requested, RunSettings, Scorer};
 use s2m_model::runtime::Runtime;
@@ -56,14 +62,81 @@ impl ClassRule {
     }
 }
 
+/// What some proposals are drawn from.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// Seed and stage.
+    pub proposals: Proposals,
+    /// The mixture behind the first latent input; none for the prior.
+    pub mixture: Option<Arc<Mixture>>,
+}
+
+impl Origin {
+    /// The generator's own prior.
+    pub fn prior(seed: u64) -> Self {
+        Self {
+            proposals: Proposals::new(seed),
+            mixture: None,
+        }
+    }
+
+    /// Where the first latent input of a bundle's generator comes from.
+    pub fn latents(&self, bundle: &Bundle) -> LatentSource<'_> {
+        let latent = &bundle.manifest().generator.latents[0];
+        LatentSource {
+            proposals: self.proposals,
+            mixture: self.mixture.as_deref(),
+            input: 0,
+            prior: latent.prior,
+            size: latent.size(),
+        }
+    }
+}
+
+/// Rows that earlier stages have scored, with their weights against all of these stages.
+#[derive(Debug, Clone)]
+pub struct RecycledRows {
+    /// Where each stage came from and how many rows it has, in order.
+    pub stages: Vec<(Origin, usize)>,
+    /// Their logits.
+    pub logits: Logits,
+    /// `log p_z − log p̃_z` of each, with the mixture of all stages for `p̃_z`.
+    pub log_ratios: Vec<f64>,
+}
+
+/// Rows of a pool, to be read.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    logits: &'a Logits,
+    log_ratios: &'a [f64],
+}
+
+impl<'a> Rows<'a> {
+    /// What the classifiers say about the proposal of a row, and how its latent is weighted.
+    pub fn evidence(self, row: usize) -> Evidence<'a> {
+        Evidence {
+            log_latent_ratio: self.log_ratio(row),
+            ..self.logits.evidence(row)
+        }
+    }
+
+    /// `log p_z − log p̃_z` of a row's latent.
+    pub fn log_ratio(self, row: usize) -> f64 {
+        self.log_ratios.get(row).copied().unwrap_or(0.0)
+    }
+}
+
 /// Logits of the proposals from 0 on.
 pub struct Pool<'a> {
     bundle: &'a Bundle,
     runtime: &'a Runtime,
     settings: RunSettings,
-    proposals: Proposals,
+    /// First row of each origin; the last one goes on as far as is asked for.
+    origins: Vec<(usize, Origin)>,
     rule: ClassRule,
     logits: Logits,
+    /// `log p_z − log p̃_z` of each row; empty where all come from the prior.
+    log_ratios: Vec<f64>,
     bank: Option<Bank>,
     journal: Option<Journal>,
     scorer: Option<(Scorer, Pace)>,
@@ -82,13 +155,43 @@ impl<'a> Pool<'a> {
             bundle,
             runtime,
             settings,
-            proposals: Proposals::new(seed),
+            origins: vec![(0, Origin::prior(seed))],
+            log_ratios: Vec::new(),
             logits: Logits::zeros(row_shape(bundle), 0),
             rule,
             bank: None,
             journal: None,
             scorer: None,
         }
+    }
+
+    /// Draws latents from somewhere else than the prior.
+    #[must_use]
+    pub fn with_origin(mut self, origin: Origin) -> Self {
+        self.origins = vec![(0, origin)];
+        self
+    }
+
+    /// Begins with rows of earlier stages; fresh ones follow them.
+    #[must_use]
+    pub fn with_recycled(mut self, recycled: RecycledRows) -> Self {
+        let mut first = 0;
+        let fresh = self.origins.remove(0).1;
+        for (origin, rows) in recycled.stages {
+            self.origins.push((first, origin));
+            first += rows;
+        }
+        self.origins.push((first, fresh));
+        self.logits = recycled.logits;
+        self.log_ratios = recycled.log_ratios;
+        self
+    }
+
+    /// Begins with rows that were scored before: the first ones of this very origin.
+    #[must_use]
+    pub fn with_first_rows(mut self, rows: &Logits) -> Self {
+        self.append(rows);
+        self
     }
 
     /// Takes the first rows from a bank of this model and seed.
@@ -105,15 +208,89 @@ impl<'a> Pool<'a> {
     pub fn with_journal(mut self, journal: Journal, recovered: &Logits) -> Result<Self, Error> {
         if !recovered.is_empty() {
             self.take_from_bank(usize::MAX)?;
-            self.logits.append(recovered);
+            self.append(recovered);
         }
         self.journal = Some(journal);
         Ok(self)
     }
 
-    /// The proposals behind the rows.
+    /// Seed and stage of the proposals that are still to come.
     pub fn proposals(&self) -> &Proposals {
-        &self.proposals
+        &self.origin().proposals
+    }
+
+    /// Where proposals that are still to come are drawn from.
+    pub fn origin(&self) -> &Origin {
+        &self.origins.last().expect("a pool has an origin").1
+    }
+
+    /// Where the proposal of a row comes from, and its number there.
+    pub fn place(&self, row: u64) -> (&Origin, u64) {
+        let at = self
+            .origins
+            .partition_point(|(first, _)| *first as u64 <= row);
+        let (first, origin) = &self.origins[at.max(1) - 1];
+        (origin, row - *first as u64)
+    }
+
+    /// The rows so far, to be read by many threads.
+    pub fn rows(&self) -> Rows<'_> {
+        Rows {
+            logits: &self.logits,
+            log_ratios: &self.log_ratios,
+        }
+    }
+
+    /// Latents of the first input for some rows, in coordinates in which the prior is standard normal.
+    pub fn normal_latents(&self, rows: &[u64]) -> Vec<f32> {
+        let size = self.origin().latents(self.bundle).size;
+        let mut latents = vec![0.0; rows.len() * size];
+        for (row, out) in rows.iter().zip(latents.chunks_mut(size)) {
+            let (origin, number) = self.place(*row);
+            origin.latents(self.bundle).fill_normal(&[number], out);
+        }
+        latents
+    }
+
+    /// The class of a proposal still to come, for a conditional generator.
+    pub fn own_class(&self, number: u64) -> Option<u32> {
+        self.rule.class(self.proposals(), number)
+    }
+
+    /// The class of a row's proposal, for a conditional generator.
+    pub fn class(&self, row: u64) -> Option<u32> {
+        let (origin, number) = self.place(row);
+        self.rule.class(&origin.proposals, number)
+    }
+
+    /// Whether some rows come from anything but the prior.
+    pub fn is_adapted(&self) -> bool {
+        self.origins
+            .iter()
+            .any(|(_, origin)| origin.mixture.is_some())
+    }
+
+    /// Rows that begin with this one and come from one origin: that origin, and their numbers there.
+    pub fn same_origin<'r>(&self, rows: &'r [u64]) -> (&Origin, Vec<u64>, &'r [u64]) {
+        let first = rows.first().copied().unwrap_or_default();
+        let at = self
+            .origins
+            .partition_point(|(start, _)| *start as u64 <= first);
+        let end = self
+            .origins
+            .get(at)
+            .map_or(u64::MAX, |(start, _)| *start as u64);
+        let count = rows
+            .iter()
+            .take_while(|row| (first..end).contains(*row))
+            .count();
+        let (same, rest) = rows.split_at(count);
+        let (start, origin) = &self.origins[at.max(1) - 1];
+        (
+            origin,
+            same.iter().map(|row| row - *start as u64).collect(),
+            rest,
+        )
     }
 
     /// How classes are chosen.
@@ -131,25 +308,51 @@ impl<'a> Pool<'a> {
         self.take_from_bank(wanted)?;
         while self.logits.len() < wanted {
             let first = self.logits.len();
+            let number = self.place(first as u64).1;
             let (scorer, mut pace) = self.take_scorer()?;
-            let rows = self.score(&scorer, first as u64, pace.begin(wanted - first))?;
+            let rows = self.score(&scorer, number, pace.begin(wanted - first))?;
             pace.end();
             self.scorer = Some((scorer, pace));
             if let Some(journal) = &mut self.journal {
                 journal.append(rows.values())?;
             }
-            self.logits.append(&rows);
+            self.append(&rows);
             progress.at(self.logits.len() as u64);
         }
         Ok(())
     }
 
-    /// The row of one proposal, wherever it lies.
-    pub fn one(&mut self, number: u64) -> Result<Logits, Error> {
+    /// The row of one proposal among those still to come, wherever it lies, and `log p_z − log p̃_z`.
+    pub fn one(&mut self, number: u64) -> Result<(Logits, f64), Error> {
         let (scorer, pace) = self.take_scorer()?;
         let row = self.score(&scorer, number, 1);
         self.scorer = Some((scorer, pace));
-        row
+        let ratio = self.log_ratios_of(number, 1).pop();
+        Ok((row?, ratio.unwrap_or(0.0)))
+    }
+
+    /// Adds rows that follow the last one.
+    fn append(&mut self, rows: &Logits) {
+        let number = self.place(self.logits.len() as u64).1;
+        let ratios = self.log_ratios_of(number, rows.len());
+        self.log_ratios.extend(ratios);
+        self.logits.append(rows);
+    }
+
+    /// Latent ratios of some proposals still to come; none of them for the prior.
+    fn log_ratios_of(&self, first: u64, count: usize) -> Vec<f64> {
+        let origin = self.origin();
+        let Some(mixture) = &origin.mixture else {
+            return Vec::new();
+        };
+        let numbers: Vec<u64> = (first..first + count as u64).collect();
+        let mut latents = vec![0.0; count * mixture.size()];
+        origin
+            .latents(self.bundle)
+            .fill_normal(&numbers, &mut latents);
+        let mut ratios = vec![0.0; count];
+        mixture.log_prior_ratios(&latents, &mut ratios);
+        ratios
     }
 
     fn take_from_bank(&mut self, wanted: usize) -> Result<(), Error> {
@@ -177,10 +380,12 @@ impl<'a> Pool<'a> {
 
     fn score(&self, scorer: &Scorer, first: u64, count: usize) -> Result<Logits, Error> {
         let numbers: Vec<u64> = (first..first + count as u64).collect();
-        let class = |&k: &u64| self.rule.class(&self.proposals, k);
+        let origin = self.origin();
+        let class = |&k: &u64| self.rule.class(&origin.proposals, k);
         let classes: Vec<u32> = numbers.iter().filter_map(class).collect();
         let requested = Requested {
-            proposals: self.proposals,
+            proposals: origin.proposals,
+            mixture: origin.mixture.as_deref(),
             numbers: &numbers,
             classes: &classes,
         };

@@ -6,6 +6,7 @@ use s2m_core::diagnostics::{WeightSummary, duplicates, summarise};
 use s2m_core::samplers::Draw;
 use serde::{Deserialize, Serialize};
 
+use crate::adapt::Record;
 use crate::samplers::Details;
 use crate::settings::SampleSettings;
 
@@ -67,6 +68,9 @@ pub struct Report {
     pub predicted_purity: f64,
     /// Samples that repeat another.
     pub duplicates: usize,
+    /// What adaptation of the latent distribution did; absent without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptation: Option<Record>,
     /// What only the sampler can tell.
     pub details: Details,
     /// Things to know.

@@ -6,12 +6,14 @@ use std::path::Path;
 use s2m_core::query::Query;
 use s2m_model::bundle::{Bundle, sha256};
 
+use crate::adapt::Stored;
 use crate::error::Error;
 use crate::models;
 use crate::output::{Existing, Staging};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::session::{Job, Machine, Refusal, Session};
+use crate::samplers::SamplerChoice;
+use crate::session::{Job, Kept, Machine, Refusal, Session};
 use crate::settings::SampleSettings;
 
 /// File of an interrupted run's logits.
@@ -32,6 +34,8 @@ pub struct Request<'a> {
     pub machine: Machine<'a>,
     /// Bank to draw from.
     pub bank: Option<&'a Path>,
+    /// Folder of an adapted proposal to draw from.
+    pub proposal: Option<&'a Path>,
     /// Output folder.
     pub out: &'a Path,
     /// What to do where it holds something.
@@ -53,15 +57,31 @@ pub type Answer = Result<Report, Refusal>;
 /// Draws what was asked for; one answer per query, in their order.
 pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answer>, Error> {
     request.settings.sampler.check()?;
+    request.settings.adapt.check()?;
     let bundle = models::open(request.model)?;
+    check_adaptation(request, &bundle)?;
+    let proposal = request.proposal.map(|folder| Stored::open(folder, &bundle));
+    let proposal = proposal.transpose()?;
     let queries = queries(request.wanted, &bundle)?;
     for query in &queries {
         // Settings that do not fit a query are said before any work is done.
         crate::weigh::weighting(&bundle, query, &request.settings)?;
     }
     let session = Session::open(&bundle, &request.machine, &request.settings, request.bank)?;
-    let staging = Staging::open(request.out, &identity(request, &session), request.existing)?;
-    let answers = draw_all(request, &queries, &session, &staging, progress);
+    let identity = identity(request, &session, proposal.as_ref());
+    let staging = Staging::open(request.out, &identity, request.existing)?;
+    let answers = if proposal.is_some() || !request.settings.adapt.is_none() {
+        draw_all_adapted(
+            request,
+            &queries,
+            &session,
+            proposal.as_ref(),
+            &staging,
+            progress,
+        )
+    } else {
+        draw_all(request, &queries, &session, &staging, progress)
+    };
     match answers {
         Ok(answers) if answers.iter().any(Result::is_ok) => {
             staging.finish(&[JOURNAL])?;
@@ -107,6 +127,7 @@ fn draw_all(
             target,
             folder: "",
             samples: request.samples,
+            adaptation: None,
         };
         return Ok(vec![job.run(staging, progress)?]);
     }
@@ -121,11 +142,94 @@ fn draw_all(
             target,
             folder,
             samples: request.samples,
+            adaptation: None,
         };
         answers.push(job.run(staging, progress)?);
     }
     crate::write::write_joint_summary(staging, queries, &folders, &answers)?;
     Ok(answers)
+}
+
+/// Folder of an adapted proposal inside the output.
+pub(crate) const PROPOSAL: &str = "proposal";
+
+/// Draws every query from proposals of its own.
+fn draw_all_adapted(
+    request: &Request<'_>,
+    queries: &[Query],
+    session: &Session<'_>,
+    proposal: Option<&Stored>,
+    staging: &Staging,
+    progress: &dyn Progress,
+) -> Result<Vec<Answer>, Error> {
+    let alone = queries.len() == 1;
+    let folders = match alone {
+        true => vec![String::new()],
+        false => folder_names(queries),
+    };
+    let mut answers = Vec::with_capacity(queries.len());
+    for (query, folder) in queries.iter().zip(&folders) {
+        let own = format!("{folder}{}{PROPOSAL}", if alone { "" } else { "/" });
+        // An interrupted run has left what it found; recycled proposals are searched for again.
+        let recycles = matches!(request.settings.sampler, SamplerChoice::Resample { .. });
+        let left = match proposal {
+            None if !recycles => Stored::open(&staging.path(&own), session.bundle).ok(),
+            _ => None,
+        };
+        let left = left.filter(|left| left.mixture.is_some());
+        let kept = match (proposal, &left) {
+            (Some(stored), _) => Some(Kept { stored, calls: 0 }),
+            (None, Some(stored)) => Some(Kept {
+                stored,
+                calls: stored.about.adaptation.calls,
+            }),
+            (None, None) => None,
+        };
+        let planned = session.plan_adapted(query, kept, request.samples, progress)?;
+        let mut planned = match planned {
+            Ok(planned) => planned,
+            Err(refusal) => {
+                answers.push(Err(refusal));
+                continue;
+            }
+        };
+        planned.stored.write(staging, &own)?;
+        if alone {
+            let journal = staging.path(JOURNAL);
+            planned.pool = session.with_journal(planned.pool, Some(&journal))?;
+        }
+        let job = Job {
+            session,
+            pool: &mut planned.pool,
+            target: planned.target,
+            folder,
+            samples: request.samples,
+            adaptation: Some(planned.stored.about.adaptation),
+        };
+        answers.push(job.run(staging, progress)?);
+    }
+    if !alone {
+        crate::write::write_joint_summary(staging, queries, &folders, &answers)?;
+    }
+    Ok(answers)
+}
+
+/// Refuses what does not go together with adaptation.
+fn check_adaptation(request: &Request<'_>, bundle: &Bundle) -> Result<(), Error> {
+    let adapts = !request.settings.adapt.is_none();
+    let refuse = |text: &str| Err(Error::Setting(text.to_owned()));
+    if adapts && request.proposal.is_some() {
+        return refuse("--proposal is an adapted proposal already; leave --adapt out");
+    }
+    if request.proposal.is_some() && request.bank.is_some() {
+        return refuse("a bank holds proposals of the prior; use --bank or --proposal, not both");
+    }
+    if adapts && request.bank.is_some() && bundle.classes().is_some() {
+        return refuse(
+            "--adapt cannot use a bank of a conditional generator, whose classes take turns\nhint: leave --bank out",
+        );
+    }
+    Ok(())
 }
 
 /// Longest name of a joint class's folder; file systems stop at 255 bytes.
@@ -154,7 +258,7 @@ fn folder_names(queries: &[Query]) -> Vec<String> {
 }
 
 /// Everything that decides the result of a request, for recognising an interrupted run of it.
-fn identity(request: &Request<'_>, session: &Session<'_>) -> String {
+fn identity(request: &Request<'_>, session: &Session<'_>, proposal: Option<&Stored>) -> String {
     let settings =
         serde_json::to_string(&request.settings).expect("settings have only plain fields");
     let parts = [
@@ -169,6 +273,7 @@ fn identity(request: &Request<'_>, session: &Session<'_>) -> String {
             request.machine.run.device, request.machine.run.fast
         ),
         format!("bank rows {}", session.bank_rows()),
+        proposal.map_or(String::new(), |stored| format!("{:?}", stored.about)),
     ];
     sha256(parts.join("\n").as_bytes())
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use s2m_core::labels::LabelSet;
+use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_core::samplers::{Failure, Goal, PILOT_BUDGET};
 use s2m_core::weight::Weighting;
@@ -15,11 +16,12 @@ use s2m_model::journal::Journal;
 use s2m_model::networks::RunSettings;
 use s2m_model::runtime::Runtime;
 
+use crate::adapt::{self, Record, Stored};
 use crate::cover;
 use crate::draw::{Sequence, Target, draw, weigh_first};
 use crate::error::Error;
 use crate::output::Staging;
-use crate::pool::{ClassRule, Pool, row_shape};
+use crate::pool::{ClassRule, Origin, Pool, row_shape};
 use crate::progress::{Progress, Silent};
 use crate::purity;
 use crate::report::{AppliedCalibration, Report, RuleName};
@@ -107,6 +109,15 @@ impl<'a> Session<'a> {
             return Ok((pool, target));
         };
         // Without a bank every proposal can come from the classes that the query needs.
+        let target = self.drawn_target(query, classes)?;
+        let shares = cover::equal_shares(target.classes, classes);
+        let mut pool = self.with_journal(self.pool(ClassRule::Drawn(shares)), journal)?;
+        let target = self.with_purity(target, &mut pool, progress)?;
+        Ok((pool, target))
+    }
+
+    /// A target over proposals of the classes that the query needs.
+    fn drawn_target(&self, query: &Query, classes: usize) -> Result<Target, Error> {
         let weighting = weigh::weighting(self.bundle, query, self.settings)?;
         let mut searched = 0;
         let used = cover::choose(query, self.settings.classes, |set| {
@@ -117,16 +128,82 @@ impl<'a> Session<'a> {
             let mut target = Target::new(weighting, Sequence::all());
             weigh_first(&mut pool, &mut target, cover::TRIAL, &Silent)
         })?;
-        let shares = cover::equal_shares(used, classes);
-        let weighting = self.with_classes(weighting, &shares)?;
-        let mut pool = self.with_journal(self.pool(ClassRule::Drawn(shares)), journal)?;
-        let target = Target {
+        let weighting = self.with_classes(weighting, &cover::equal_shares(used, classes))?;
+        Ok(Target {
             classes: used,
             searched,
             ..Target::new(weighting, Sequence::all())
+        })
+    }
+
+    /// A target over proposals that may come from anywhere, before a floor is picked by purity.
+    pub(crate) fn own_target(&self, query: &Query) -> Result<Target, Error> {
+        match self.bundle.classes() {
+            None => {
+                let weighting = weigh::weighting(self.bundle, query, self.settings)?;
+                Ok(Target::new(weighting, Sequence::all()))
+            }
+            Some(classes) => self.drawn_target(query, classes),
+        }
+    }
+
+    /// A pool of adapted proposals and a target for a single query: by a proposal that was kept, or by
+    /// one that is searched for now.
+    pub(crate) fn plan_adapted(
+        &self,
+        query: &Query,
+        kept: Option<Kept<'_>>,
+        samples: NonZeroUsize,
+        progress: &dyn Progress,
+    ) -> Result<Result<Planned<'_>, Refusal>, Error> {
+        let mut target = self.own_target(query)?;
+        let searched = target.searched;
+        let (stored, recycled, calls) = match kept {
+            Some(Kept { stored, calls }) => (stored.clone(), None, calls),
+            None => match adapt::find(self, &target, samples, progress)? {
+                Err(failure) => {
+                    let refused = refusal(failure, &target.weighting, self.settings.sampler);
+                    return Ok(Err(refused));
+                }
+                Ok(found) => {
+                    let calls = found.record.calls;
+                    let mixture = found.mixture.as_deref();
+                    let stored = Stored::new(self, &target, mixture, found.record);
+                    (stored, found.recycled, calls)
+                }
+            },
         };
+        target.searched = searched + calls;
+        let rule = match self.bundle.classes() {
+            None => ClassRule::None,
+            Some(classes) => ClassRule::Drawn(cover::equal_shares(target.classes, classes)),
+        };
+        let mut pool = self.pool(rule);
+        if let Some(mixture) = stored.mixture.clone() {
+            // Never a stage of the search: what is drawn must not depend on what was fitted to.
+            pool = pool.with_origin(Origin {
+                proposals: Proposals::new(self.seed).at_stage(Stored::FRESH_STAGE),
+                mixture: Some(mixture),
+            });
+        }
+        let recycles = matches!(self.settings.sampler, SamplerChoice::Resample { .. });
+        match (recycled, &stored.mixture) {
+            (Some(rows), Some(_)) if recycles => {
+                target.searched -= rows.log_ratios.len();
+                pool = pool.with_recycled(rows);
+            }
+            (Some(rows), None) => {
+                target.searched -= rows.logits.len();
+                pool = pool.with_first_rows(&rows.logits);
+            }
+            _ => {}
+        }
         let target = self.with_purity(target, &mut pool, progress)?;
-        Ok((pool, target))
+        Ok(Ok(Planned {
+            pool,
+            target,
+            stored,
+        }))
     }
 
     /// A pool that every query can share: with a class input, classes take turns.
@@ -228,19 +305,25 @@ impl<'a> Session<'a> {
         Ok(weighting.with_classes(shares, priors)?)
     }
 
-    fn pool(&self, rule: ClassRule) -> Pool<'_> {
+    pub(crate) fn pool(&self, rule: ClassRule) -> Pool<'_> {
         Pool::new(self.bundle, &self.runtime, self.run, self.seed, rule)
     }
 
-    fn with_journal<'p>(&self, pool: Pool<'p>, journal: Option<&Path>) -> Result<Pool<'p>, Error> {
+    /// Keeps what is scored for a second try.
+    pub(crate) fn with_journal<'p>(
+        &self,
+        pool: Pool<'p>,
+        journal: Option<&Path>,
+    ) -> Result<Pool<'p>, Error> {
         let Some(journal) = journal else {
             return Ok(pool);
         };
         let identity = format!(
-            "{} {} {:?}",
+            "{} {} {:?} stage {}",
             self.bundle.scoring_hash(),
             self.seed,
-            pool.rule()
+            pool.rule(),
+            pool.proposals().stage()
         );
         let (journal, recovered) = Journal::open(journal, &identity, row_shape(self.bundle))?;
         pool.with_journal(journal, &recovered)
@@ -312,6 +395,7 @@ impl<'a> Session<'a> {
             support_share: 0.0,
             predicted_purity: 0.0,
             duplicates: 0,
+            adaptation: None,
             details: Details::Resample {
                 pool: 0,
                 effective: 0.0,
@@ -334,6 +418,20 @@ pub(crate) fn open_bank(folder: &Path, bundle: &Bundle, seed: Option<u64>) -> Re
     Ok(bank)
 }
 
+/// A proposal that is there already, and what finding it has cost in this very run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept<'k> {
+    pub(crate) stored: &'k Stored,
+    pub(crate) calls: usize,
+}
+
+/// Adapted proposals for a query.
+pub(crate) struct Planned<'p> {
+    pub(crate) pool: Pool<'p>,
+    pub(crate) target: Target,
+    pub(crate) stored: Stored,
+}
+
 /// One query to be drawn and written.
 pub(crate) struct Job<'j, 'p> {
     pub(crate) session: &'j Session<'j>,
@@ -342,6 +440,8 @@ pub(crate) struct Job<'j, 'p> {
     /// Folder inside the output, empty for the output itself.
     pub(crate) folder: &'j str,
     pub(crate) samples: NonZeroUsize,
+    /// What adaptation did, where there was any.
+    pub(crate) adaptation: Option<Record>,
 }
 
 impl Job<'_, '_> {
@@ -358,9 +458,14 @@ impl Job<'_, '_> {
             mut target,
             folder,
             samples,
+            adaptation,
         } = self;
         let settings = session.settings;
-        let goal = session.goal(samples);
+        let mut goal = session.goal(samples);
+        if settings.max_calls.is_some() {
+            // What the search has spent is gone.
+            goal.max_calls = goal.max_calls.saturating_sub(target.searched).max(1);
+        }
         let drawn = draw(pool, &mut target, settings.sampler, goal, progress)?;
         let kept = match drawn.outcome {
             Ok(kept) => kept,
@@ -369,9 +474,16 @@ impl Job<'_, '_> {
         let mut report = session
             .report(&target)?
             .with_draw(&kept, &drawn.log_weights);
-        report.settings.max_calls = Some(goal.max_calls);
+        report.settings.max_calls = Some(settings.max_calls.unwrap_or(goal.max_calls));
         report.class_rule = pool.rule().name();
-        report.from_bank = target.rows.min(session.bank_rows as usize);
+        report.from_bank = match &adaptation {
+            None => target.rows.min(session.bank_rows as usize),
+            Some(record) => record.from_bank(session.bank_rows as usize),
+        };
+        if let Some(record) = adaptation {
+            report.warnings.extend(record.warnings());
+            report.adaptation = Some(record);
+        }
         let writer = SampleWriter {
             session,
             pool,

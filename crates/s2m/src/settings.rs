@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::adapt::AdaptChoice;
 use crate::samplers::SamplerChoice;
 
 /// How to draw; the resolved settings are written beside every result.
@@ -24,6 +25,9 @@ pub struct SampleSettings {
     pub classes: ClassChoice,
     /// Whether latents are written too.
     pub latents: bool,
+    /// How the latent distribution is adapted to the query first.
+    #[serde(skip_serializing_if = "AdaptChoice::is_none")]
+    pub adapt: AdaptChoice,
 }
 
 /// Proposals allowed per sample when nothing else is said; the paper's dearest setting spends 1000.
@@ -43,6 +47,7 @@ impl Default for SampleSettings {
             overrides: Overrides::default(),
             classes: ClassChoice::Best,
             latents: false,
+            adapt: AdaptChoice::None,
         }
     }
 }

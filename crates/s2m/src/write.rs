@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use s2m_core::query::Query;
-use s2m_model::networks::{Renderer, Requested, fill_latents};
+use s2m_model::latents::LatentSource;
+use s2m_model::networks::{Renderer, Requested};
 
-use crate::draw::{Target, class, levels};
+use crate::draw::{Target, levels};
 use crate::error::Error;
 use crate::output::{NpyWriter, Staging, csv, csv_field};
 use crate::pace::Pace;
@@ -59,7 +60,8 @@ impl SampleWriter<'_, '_> {
         let query = self.target.weighting.query();
         let names = self.session.bundle.labels();
         let conditional = self.session.bundle.classes().is_some();
-        let mut rows = vec![header(names.names(), conditional)];
+        let adapted = self.pool.is_adapted();
+        let mut rows = vec![header(names.names(), conditional, adapted)];
         let mut predicted = 0.0;
         for (at, (&number, &position)) in numbers.iter().zip(kept).enumerate() {
             let levels = levels(self.pool, self.target, number)?;
@@ -73,10 +75,14 @@ impl SampleWriter<'_, '_> {
                     .label_posterior(query, label)
                     .map_or(String::new(), |p| format!("{p:.6}"))
             }));
-            row.push(number.to_string());
+            let (origin, own_number) = self.pool.place(number);
+            row.push(own_number.to_string());
             row.push(format!("{:.6}", log_weights[position]));
-            if let Some(class) = class(self.pool, number) {
+            if let Some(class) = self.pool.class(number) {
                 row.push(names.name(class as usize).to_owned());
+            }
+            if adapted {
+                row.push(origin.proposals.stage().to_string());
             }
             rows.push(row);
         }
@@ -111,10 +117,14 @@ impl SampleWriter<'_, '_> {
             let most = (MAX_HELD / renderer.item_size()).max(1);
             let piece = pace.begin(numbers.len() - written).min(most);
             let part = &numbers[written..written + piece];
-            let classes: Vec<u32> = part.iter().filter_map(|&k| class(self.pool, k)).collect();
+            let (origin, own_numbers, _) = self.pool.same_origin(part);
+            let piece = own_numbers.len();
+            let classes = part[..piece].iter();
+            let classes: Vec<u32> = classes.filter_map(|&k| self.pool.class(k)).collect();
             let requested = Requested {
-                proposals: *self.pool.proposals(),
-                numbers: part,
+                proposals: origin.proposals,
+                mixture: origin.mixture.as_deref(),
+                numbers: &own_numbers,
                 classes: &classes,
             };
             let items = renderer.render(requested)?;
@@ -215,14 +225,20 @@ impl SampleWriter<'_, '_> {
                 format!("latents-{input}.npy")
             };
             let mut values = vec![0.0; numbers.len() * latent.size()];
-            fill_latents(
-                self.pool.proposals(),
-                input as u16,
-                latent.prior,
-                latent.size(),
-                numbers,
-                &mut values,
-            );
+            let (mut left, mut at) = (numbers, 0);
+            while !left.is_empty() {
+                let (origin, own_numbers, rest) = self.pool.same_origin(left);
+                let source = LatentSource {
+                    proposals: origin.proposals,
+                    mixture: origin.mixture.as_deref().filter(|_| input == 0),
+                    input: input as u16,
+                    prior: latent.prior,
+                    size: latent.size(),
+                };
+                let end = at + own_numbers.len() * latent.size();
+                source.fill(&own_numbers, &mut values[at..end]);
+                (left, at) = (rest, end);
+            }
             let shape: Vec<usize> = std::iter::once(numbers.len())
                 .chain(latent.shape.iter().copied())
                 .collect();
@@ -239,12 +255,17 @@ fn plane(item: &[f32]) -> [f32; 2] {
     [item[0], item.get(1).copied().unwrap_or(0.0)]
 }
 
-fn header<'a>(labels: impl Iterator<Item = &'a str> + Clone, conditional: bool) -> Vec<String> {
+fn header<'a>(
+    labels: impl Iterator<Item = &'a str> + Clone,
+    conditional: bool,
+    adapted: bool,
+) -> Vec<String> {
     let mut header = vec!["file_name".to_owned()];
     header.extend(labels.clone().map(str::to_owned));
     header.extend(labels.map(|label| format!("p_{label}")));
     header.extend(["proposal", "log_weight"].map(str::to_owned));
     header.extend(conditional.then(|| "class".to_owned()));
+    header.extend(adapted.then(|| "stage".to_owned()));
     header
 }
 

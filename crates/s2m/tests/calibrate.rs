@@ -119,6 +119,7 @@ fn an_audit_corrects_what_is_predicted() {
             samples: NonZeroUsize::new(200).unwrap(),
             settings: SampleSettings::default(),
             bank: None,
+            proposal: None,
             out: &samples,
             existing: Existing::Keep,
             machine: machine(),

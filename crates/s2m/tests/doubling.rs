@@ -121,6 +121,7 @@ fn a_doubled_convolution_is_what_its_definition_says() {
     let renderer = Renderer::open(&bundle, &runtime, &RunSettings::default()).unwrap();
     let (proposals, numbers) = (Proposals::new(4), [0, 1, 2]);
     let requested = Requested {
+        mixture: None,
         proposals,
         numbers: &numbers,
         classes: &[],

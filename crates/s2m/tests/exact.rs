@@ -10,6 +10,7 @@ use s2m::progress::Silent;
 use s2m::samplers::SamplerChoice;
 use s2m::session::{Machine, Session};
 use s2m::settings::{DensityChoice, SampleSettings};
+use s2m_core::normal::normal_cdf;
 use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_core::samplers::Goal;
@@ -20,7 +21,6 @@ use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer};
 use s2m_model::runtime::Runtime;
 use s2m_testkit::chi_square::chi_square_score;
 use s2m_testkit::exact::{self, BRIDGE_SHARE, ToyGenerator, ToyLabels};
-use s2m_testkit::normal::normal_cdf;
 
 const QUERIES: [&str; 6] = ["A", "B", "A + B", "A - B", "B - A", "A | B"];
 
@@ -37,6 +37,7 @@ fn render(bundle: &Bundle, seed: u64, numbers: &[u64], classes: &[u32]) -> Vec<[
     let runtime = Runtime::load(None).unwrap();
     let renderer = Renderer::open(bundle, &runtime, &RunSettings::default()).unwrap();
     let requested = Requested {
+        mixture: None,
         proposals: Proposals::new(seed),
         numbers,
         classes,
@@ -112,6 +113,7 @@ fn the_exact_networks_agree_with_their_formulae() {
             .map(|k| (k % 2) as u32)
             .collect();
         let requested = Requested {
+            mixture: None,
             proposals: Proposals::new(5),
             numbers: &numbers,
             classes: &classes,

@@ -145,6 +145,7 @@ fn joined_and_chained_networks_give_the_same_logits() {
             let scorer = Scorer::open(&bundle, &runtime, &settings).unwrap();
             assert_eq!(scorer.wiring(), wiring);
             let requested = Requested {
+                mixture: None,
                 proposals: Proposals::new(1),
                 numbers: &numbers,
                 classes: &classes,
@@ -180,6 +181,7 @@ fn networks_exported_for_a_fixed_batch_give_the_same_logits() {
     let score = |scorer: Scorer| {
         let proposals = Proposals::new(1);
         let requested = Requested {
+            mixture: None,
             proposals,
             numbers: &numbers,
             classes: &[],

@@ -86,6 +86,7 @@ fn logits_follow_from_the_written_pixels() {
             settings: settings.clone(),
             machine: Machine::default(),
             bank: None,
+            proposal: None,
             out: &out,
             existing: Existing::Keep,
         };

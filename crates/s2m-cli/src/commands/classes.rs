@@ -10,13 +10,14 @@ use s2m::settings::SampleSettings;
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
-use crate::options::{MachineOptions, TalkOptions, WeighOptions, count};
+use crate::options::{AdaptName, AdaptOptions, MachineOptions, TalkOptions, WeighOptions, count};
 use crate::streams::Streams;
 use crate::table::{percent, table};
 
 const EXAMPLES: &str = "Examples:
   s2m classes gaussians-exact
-  s2m classes faces.s2m --bank bank --top 20";
+  s2m classes faces.s2m --bank bank --top 20
+  s2m classes faces.s2m --adapt adaptive";
 
 /// List every joint class: share, effective sample size, calls per sample, reachable or not
 #[derive(Debug, Args)]
@@ -43,6 +44,13 @@ pub(crate) struct ClassesArgs {
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 
+    /// Also adapt to every class, and show what a sample costs then
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t = AdaptName::None)]
+    adapt: AdaptName,
+
+    #[command(flatten)]
+    adapting: AdaptOptions,
+
     #[command(flatten)]
     weigh: WeighOptions,
 
@@ -64,6 +72,7 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
             density: args.weigh.density(),
             calibration: args.weigh.calibration(),
             overrides: args.weigh.overrides(),
+            adapt: args.adapting.choice(args.adapt)?,
             ..SampleSettings::default()
         },
         machine: args.machine.machine(),
@@ -75,7 +84,7 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
         print_json(&found, streams)?;
         return Ok(Answer::Yes);
     }
-    let heading = [
+    let mut heading = vec![
         "class",
         "share",
         "in support",
@@ -83,7 +92,12 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
         "calls per sample",
         "reachable",
     ];
-    let rows: Vec<Vec<String>> = std::iter::once(heading.map(str::to_owned).to_vec())
+    if args.adapt != AdaptName::None {
+        heading.extend(["adapted calls per sample", "search"]);
+    }
+    let heading = heading.into_iter().map(str::to_owned).collect();
+    let row = |class: &JointClass| row(class, args.adapt != AdaptName::None);
+    let rows: Vec<Vec<String>> = std::iter::once(heading)
         .chain(found.classes.iter().map(row))
         .collect();
     write!(streams.out, "{}", table(&rows))?;
@@ -99,15 +113,20 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
     Ok(Answer::Yes)
 }
 
-fn row(class: &JointClass) -> Vec<String> {
-    vec![
+fn row(class: &JointClass, adapts: bool) -> Vec<String> {
+    let calls = |calls: Option<f64>| calls.map_or("-".to_owned(), |calls| format!("{calls:.1}"));
+    let mut row = vec![
         class.query.clone(),
         percent(class.share),
         percent(class.support_share),
         format!("{:.0}", class.effective),
-        class
-            .calls_per_sample
-            .map_or("-".to_owned(), |calls| format!("{calls:.1}")),
+        calls(class.calls_per_sample),
         if class.reachable { "yes" } else { "no" }.to_owned(),
-    ]
+    ];
+    if adapts {
+        let adapted = class.adapted.as_ref();
+        row.push(calls(adapted.and_then(|a| a.calls_per_sample)));
+        row.push(adapted.map_or("-".to_owned(), |a| a.search_calls.to_string()));
+    }
+    row
 }

@@ -1,5 +1,6 @@
 //! One file per command: arguments, their meaning, one call, what to print.
 
+pub(crate) mod adapt;
 pub(crate) mod calibrate;
 pub(crate) mod classes;
 pub(crate) mod demo;

@@ -11,9 +11,10 @@ use s2m::sample::{Request, Wanted, sample};
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, SampleSettings};
 
+use super::adapt::tell_stages;
 use super::{Answer, print_json};
 use crate::bars::Bars;
-use crate::options::{MachineOptions, TalkOptions, WeighOptions, count};
+use crate::options::{AdaptName, AdaptOptions, MachineOptions, TalkOptions, WeighOptions, count};
 use crate::streams::Streams;
 
 const EXAMPLES: &str = "Examples:
@@ -22,6 +23,7 @@ const EXAMPLES: &str = "Examples:
   s2m sample faces.s2m \"(Smiling | Young) - Male\" --purity 0.9 --out faces
   s2m sample faces.s2m Smiling --sampler mh --steps 100 --out paper
   s2m sample faces.s2m --all-joint -n 1000 --out balanced --bank bank
+  s2m sample faces.s2m \"Bald + Smiling - Male\" -n 1000 --adapt adaptive --out rare
 
 Queries:
   A + B, A & B, A and B   both            A - B           A and not B
@@ -102,6 +104,17 @@ pub(crate) struct SampleArgs {
     #[arg(long)]
     latents: bool,
 
+    /// First learn where the generator makes the query, for rare combinations
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t = AdaptName::None)]
+    adapt: AdaptName,
+
+    /// Draw from a proposal that `s2m adapt` has kept
+    #[arg(long, value_name = "DIR")]
+    proposal: Option<PathBuf>,
+
+    #[command(flatten)]
+    adapting: AdaptOptions,
+
     #[command(flatten)]
     weigh: WeighOptions,
 
@@ -167,6 +180,7 @@ impl SampleArgs {
                 ClassName::First => ClassChoice::First,
             },
             latents: self.latents,
+            adapt: self.adapting.choice(self.adapt)?,
         })
     }
 }
@@ -182,6 +196,7 @@ pub(crate) fn run(args: &SampleArgs, streams: &mut Streams<'_>) -> Result<Answer
         settings: args.settings()?,
         machine: args.machine.machine(),
         bank: args.bank.as_deref(),
+        proposal: args.proposal.as_deref(),
         out: &args.out,
         existing: if args.force {
             Existing::Replace
@@ -231,6 +246,9 @@ fn tell(report: &Report, streams: &mut Streams<'_>) -> Result<()> {
         100.0 * report.predicted_purity,
         report.seconds
     )?;
+    if let Some(record) = &report.adaptation {
+        tell_stages(record, streams)?;
+    }
     for warning in &report.warnings {
         writeln!(streams.err, "  warning: {warning}")?;
     }

@@ -98,13 +98,13 @@ pub fn choose(
 
 /// Some of the points.
 #[derive(Default)]
-struct Part {
-    points: Vec<f32>,
-    log_weights: Vec<f64>,
+pub(super) struct Part {
+    pub(super) points: Vec<f32>,
+    pub(super) log_weights: Vec<f64>,
 }
 
 /// The points to fit to and those held out.
-fn split(points: &[f32], log_weights: &[f64], proposals: Proposals) -> [Part; 2] {
+pub(super) fn split(points: &[f32], log_weights: &[f64], proposals: Proposals) -> [Part; 2] {
     let mut uniform = vec![0.0; log_weights.len()];
     proposals.fill_uniform(Purpose::Mixture, SPLIT, &mut uniform);
     let size = points.len() / log_weights.len().max(1);
@@ -119,7 +119,7 @@ fn split(points: &[f32], log_weights: &[f64], proposals: Proposals) -> [Part; 2]
 }
 
 /// Weights that sum to 1.
-fn shares(log_weights: &[f64]) -> Result<Vec<f64>, FitError> {
+pub(super) fn shares(log_weights: &[f64]) -> Result<Vec<f64>, FitError> {
     let total = crate::log_sum_exp(log_weights.iter().copied());
     if !total.is_finite() {
         return Err(FitError::NoWeight);

@@ -10,11 +10,13 @@
 //! `k`: the component by a uniform number of its own, then `μ + L·n` with the normal numbers `n`
 //! that the prior would use.
 //!
-//! [`em`] fits mixtures to weighted points, [`count`] says how many components they need.
+//! [`em`] fits mixtures to weighted points, [`count`] says how many components they need, [`select`]
+//! which covariances too.
 
 pub mod count;
 pub mod em;
 mod parallel;
+pub mod select;
 mod start;
 mod triangle;
 mod wide;
@@ -257,6 +259,40 @@ impl Mixture {
         }
         self.prior_share = epsilon;
         Ok(self)
+    }
+
+    /// The same mixture with every covariance moved to `(1 − share)·Σ + share·I`: few points say little
+    /// about a covariance, and the prior's own is never far off.
+    pub fn toward_prior(&self, share: f64) -> Result<Self, MixtureError> {
+        let blend = |value: f64, prior: f64| (1.0 - share) * value + share * prior;
+        let blended = |triangle: &Triangle| {
+            let (rows, size) = (triangle.to_rows(), self.size);
+            let row = |i: usize| &rows[i * size..][..size];
+            let mut matrix = vec![0.0; size * size];
+            for i in 0..size {
+                for j in 0..=i {
+                    let dot: f64 = row(i)
+                        .iter()
+                        .zip(row(j))
+                        .take(j + 1)
+                        .map(|(a, b)| a * b)
+                        .sum();
+                    let value = blend(dot, f64::from(u8::from(i == j)));
+                    (matrix[i * size + j], matrix[j * size + i]) = (value, value);
+                }
+            }
+            matrix
+        };
+        let covariances = match &self.factors {
+            Factors::Shared { factor, .. } => blended(factor),
+            Factors::Full(factors) => factors.iter().flat_map(blended).collect(),
+            Factors::Diagonal { deviations, .. } => {
+                deviations.iter().map(|s| blend(s * s, 1.0)).collect()
+            }
+        };
+        let moved =
+            Self::from_covariances(self.covariance(), &self.weights, &self.means, &covariances)?;
+        moved.with_prior_share(self.prior_share)
     }
 
     /// All that is needed to build this mixture again.
@@ -570,7 +606,7 @@ fn plain_peak_less_distance(
 }
 
 /// `log N(point | 0, I)`.
-fn log_prior(point: &[f32]) -> f64 {
+pub fn log_prior(point: &[f32]) -> f64 {
     let squares = point.iter().map(|&v| f64::from(v) * f64::from(v));
     log_standard_normal(point.len(), squares.sum())
 }

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use crate::labels::LabelSet;
+use crate::logspace::log_sum_exp;
 
 /// Diagrams larger than this are refused; real queries have a few dozen nodes.
 const MAX_NODES: usize = 20_000;
@@ -61,6 +62,21 @@ impl Diagram {
             reaches.push(low || high);
         }
         reaches[self.root as usize]
+    }
+
+    /// Log probability that the function holds where labels are present independently of each other,
+    /// each with these log probabilities of being present and absent.
+    pub(super) fn log_probability(&self, log_present: &[f64], log_absent: &[f64]) -> f64 {
+        let mut reached = vec![f64::NEG_INFINITY, 0.0];
+        for node in &self.nodes {
+            let label = node.label as usize;
+            let ways = [
+                log_absent[label] + reached[node.absent as usize],
+                log_present[label] + reached[node.present as usize],
+            ];
+            reached.push(log_sum_exp(ways.into_iter()));
+        }
+        reached[self.root as usize]
     }
 
     /// The labels on which the function depends.

@@ -238,6 +238,12 @@ impl Query {
         self.diagram.holds(set)
     }
 
+    /// Log probability that the query holds where labels are present independently of each other,
+    /// each with these log probabilities of being present and absent.
+    pub fn log_probability(&self, log_present: &[f64], log_absent: &[f64]) -> f64 {
+        self.diagram.log_probability(log_present, log_absent)
+    }
+
     /// `(I, J)` when the query is a plain "all of I, none of J".
     pub fn conjunction(&self) -> Option<(LabelSet, LabelSet)> {
         self.conjunction

@@ -189,6 +189,16 @@ struct ChainEnd {
     accepted: usize,
 }
 
+/// Where chains of so many steps end, one after the other over all proposals; none for a chain that met
+/// no supported one.
+pub fn chain_ends(history: History<'_>, steps: NonZeroUsize) -> Vec<Option<usize>> {
+    let chains = history.len() / steps.get();
+    let end = |i: usize| chain(history, i * steps.get(), steps.get()).state;
+    (0..chains)
+        .map(|i| end(i).map(|state| state.position))
+        .collect()
+}
+
 /// Runs the chain over the proposals `first … first + steps − 1`.
 fn chain(history: History<'_>, first: usize, steps: usize) -> ChainEnd {
     let mut end = ChainEnd {

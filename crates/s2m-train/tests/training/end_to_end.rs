@@ -42,6 +42,7 @@ fn accuracy(folder: &Path, steps: u64) -> f64 {
         settings: SampleSettings::default(),
         machine: Machine::default(),
         bank: None,
+        proposal: None,
         out: &out,
         existing: Existing::Keep,
     };

@@ -211,6 +211,7 @@ pub(crate) fn generated_rows(
             Some(entry) => numbers.iter().map(|n| class(&entry.prior, n)).collect(),
         };
         let logits = scorer.score(Requested {
+            mixture: None,
             proposals,
             numbers: &numbers,
             classes: &classes,

@@ -16,7 +16,7 @@ use s2m_model::runtime::Runtime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::draw::{class, draw, predicted_purity};
+use crate::draw::{draw, predicted_purity};
 use crate::error::Error;
 use crate::mine;
 use crate::output::write_whole;
@@ -256,7 +256,7 @@ impl Evaluator<'_> {
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
-            classes: numbers.iter().filter_map(|&k| class(&pool, k)).collect(),
+            classes: numbers.iter().filter_map(|&k| pool.class(k)).collect(),
             numbers,
         }))
     }
@@ -271,6 +271,7 @@ impl Evaluator<'_> {
         let renderer = Renderer::of(drawn.generator(), &self.runtime, &self.machine.run)?;
         let first = count.min(sampled.numbers.len());
         Ok(renderer.render(Requested {
+            mixture: None,
             proposals: Proposals::new(PROPOSAL_SEED),
             numbers: &sampled.numbers[..first],
             classes: sampled.classes.get(..first).unwrap_or_default(),
@@ -389,6 +390,7 @@ mod tests {
             settings: way.settings(),
             machine: machine.clone(),
             bank: None,
+            proposal: None,
             out: &out,
             existing: crate::output::Existing::Keep,
         };

@@ -1,0 +1,186 @@
+//! What earlier proposals teach about where the target's latents lie.
+//!
+//! Proposals come in stages, each from its own distribution `q_t` (the prior first). Together they are
+//! a sample of the *deterministic mixture* of all of them, so a proposal `z` of any stage counts with
+//!
+//! ```text
+//! w(z) · p(z) / Σ_t (n_t / N) q_t(z)
+//! ```
+//!
+//! and nothing that was ever scored is thrown away. These recycled weights are for fitting the next
+//! proposal distribution, for diagnostics and for `resample`. They are no proposals for `mh` or
+//! `reject`: which distributions exist depends on them, so they are not independent of it.
+//!
+//! Where too few proposals count, weights are tempered: raised to the largest power that leaves the
+//! wanted effective number.
+//!
+//! References: Owen and Zhou, "Safe and Effective Importance Sampling", 2000 (deterministic mixtures
+//! and the defensive share); Cornuet et al., "Adaptive Multiple Importance Sampling", 2012.
+
+use crate::log_sum_exp;
+use crate::mixture::{Mixture, log_prior};
+
+/// Largest power that tempering may take: beyond it, only a handful of points would decide.
+const MAX_POWER: f64 = 64.0;
+
+/// Latents of all stages, and the density of every stage at every one of them.
+#[derive(Debug, Clone)]
+pub struct Recycled {
+    size: usize,
+    points: Vec<f32>,
+    stages: Vec<Stage>,
+}
+
+/// One stage of proposals.
+#[derive(Debug, Clone)]
+struct Stage {
+    /// What they were drawn from; none for the prior.
+    mixture: Option<Mixture>,
+    count: usize,
+    /// Log density of this stage's distribution at every point of all stages.
+    log_densities: Vec<f64>,
+}
+
+impl Stage {
+    fn densities_at(&mut self, points: &[f32], size: usize) {
+        let from = self.log_densities.len();
+        let to = from + points.len() / size;
+        self.log_densities.resize(to, 0.0);
+        match &self.mixture {
+            Some(mixture) => mixture.log_densities(points, &mut self.log_densities[from..]),
+            None => {
+                let rest = self.log_densities[from..].iter_mut();
+                for (out, point) in rest.zip(points.chunks(size)) {
+                    *out = log_prior(point);
+                }
+            }
+        }
+    }
+}
+
+impl Recycled {
+    /// No stage yet, of latents with `size` numbers each.
+    pub fn new(size: usize) -> Self {
+        Self {
+            size: size.max(1),
+            points: Vec::new(),
+            stages: Vec::new(),
+        }
+    }
+
+    /// Adds a stage of proposals and what they were drawn from; none for the prior.
+    pub fn push(&mut self, mixture: Option<Mixture>, points: &[f32]) {
+        for stage in &mut self.stages {
+            stage.densities_at(points, self.size);
+        }
+        self.points.extend_from_slice(points);
+        let mut stage = Stage {
+            mixture,
+            count: points.len() / self.size,
+            log_densities: Vec::new(),
+        };
+        stage.densities_at(&self.points, self.size);
+        self.stages.push(stage);
+    }
+
+    /// Number of points.
+    pub fn len(&self) -> usize {
+        self.points.len() / self.size
+    }
+
+    /// Whether there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// The points, one after the other.
+    pub fn points(&self) -> &[f32] {
+        &self.points
+    }
+
+    /// `log p(z) − log Σ_t (n_t/N) q_t(z)` of every point.
+    pub fn log_prior_ratios(&self) -> Vec<f64> {
+        let total = self.len() as f64;
+        let shares: Vec<f64> = self
+            .stages
+            .iter()
+            .map(|stage| (stage.count as f64 / total).ln())
+            .collect();
+        let points = self.points.chunks(self.size).enumerate();
+        points
+            .map(|(i, point)| {
+                let terms = self.stages.iter().zip(&shares);
+                let mixture =
+                    log_sum_exp(terms.map(|(stage, share)| stage.log_densities[i] + share));
+                log_prior(point) - mixture
+            })
+            .collect()
+    }
+}
+
+/// Effective number of points: `(Σw)² / Σw²`; zero without any weight.
+pub fn effective(log_weights: &[f64]) -> f64 {
+    let sum = log_sum_exp(log_weights.iter().copied());
+    if sum == f64::NEG_INFINITY {
+        return 0.0;
+    }
+    let squares = log_sum_exp(log_weights.iter().map(|w| 2.0 * w));
+    (2.0 * sum - squares).exp()
+}
+
+/// The largest power `β` for which the weights `exp(β·score + base)` still have the wanted effective
+/// number; none where even small powers have fewer.
+///
+/// The effective number need not fall steadily with the power; what is found lies where it crosses the
+/// wanted one.
+pub fn largest_power(log_scores: &[f64], log_base: &[f64], wanted: f64, most: f64) -> Option<f64> {
+    let at = |power: f64| effective(&tempered(log_scores, log_base, power));
+    let most = most.min(MAX_POWER);
+    if at(most) >= wanted {
+        return Some(most);
+    }
+    let (mut low, mut high) = (1e-4 * most, most);
+    if at(low) < wanted {
+        return None;
+    }
+    for _ in 0..40 {
+        let middle = (low * high).sqrt();
+        if at(middle) >= wanted {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(low)
+}
+
+/// `power·score + base`, where a score outside the support stays there.
+pub fn tempered(log_scores: &[f64], log_base: &[f64], power: f64) -> Vec<f64> {
+    let pairs = log_scores.iter().zip(log_base);
+    pairs.map(|(score, base)| power * score + base).collect()
+}
+
+/// Share of the target's weight on these points that a proposal reaches through its share of the prior
+/// alone: where its components together are less dense than that share.
+///
+/// A large value says that components went missing: the target has a part there, and proposals hardly
+/// ever come from it.
+pub fn uncovered(mixture: &Mixture, points: &[f32], log_weights: &[f64]) -> f64 {
+    let epsilon = mixture.prior_share();
+    let mut densities = vec![0.0; log_weights.len()];
+    mixture.log_densities(points, &mut densities);
+    let total = log_sum_exp(log_weights.iter().copied());
+    if total == f64::NEG_INFINITY {
+        return 0.0;
+    }
+    let points = points.chunks(mixture.size()).zip(&densities);
+    let lost = points.zip(log_weights).filter(|((point, density), _)| {
+        // Less than twice the prior's part means that the components' part is the smaller one.
+        **density < epsilon.ln() + log_prior(point) + std::f64::consts::LN_2
+    });
+    let lost: Vec<f64> = lost.map(|(_, weight)| *weight).collect();
+    (log_sum_exp(lost.into_iter()) - total).exp()
+}
+
+#[cfg(test)]
+mod tests;

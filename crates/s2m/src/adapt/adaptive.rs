@@ -1,0 +1,193 @@
+//! Adaptation that wastes nothing: stages of proposals, each from a mixture fitted to all before it.
+//!
+//! Every proposal scored so far is weighted against the mixture of all distributions that proposals
+//! came from ([`s2m_core::adaptation`]), and a Gaussian mixture is fitted to the weighted latents
+//! ([`s2m_core::mixture::select`]). While too few of them count, the fit aims nearer: at weights raised
+//! to a power below 1, or, where hardly anything lies in the support, at how near an item is to the
+//! query, raised to the largest power that leaves enough. So a search for one item in ten thousand takes
+//! a few stages, not ten thousand proposals per item.
+//!
+//! It stops once a stage no longer lowers the calls per sample by a stated share, or once drawing all
+//! samples costs less than another stage.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use s2m_core::adaptation::{effective, largest_power, tempered};
+use s2m_core::mixture::Mixture;
+use s2m_core::mixture::select::select;
+use s2m_core::proposals::Proposals;
+use s2m_core::samplers::{Failure, MIN_SUPPORTED, PILOT_BUDGET};
+
+use super::record::{ProposalRecord, Record};
+use super::search::{MAX_STAGES, Search, Seen};
+use super::{Found, uncovered};
+use crate::error::Error;
+
+/// Effective proposals behind every fit: a few hundred, and four per dimension.
+fn wanted_effective(size: usize) -> usize {
+    (4 * size).max(200)
+}
+
+/// Proposals of a stage, as a multiple of that.
+const STAGE_FACTOR: usize = 10;
+
+/// Most proposals of a search.
+const MAX_SEARCH: usize = 1 << 20;
+
+/// Weight that may be left out of a fit, in its lightest points, to keep it quick.
+const LEFT_OUT: f64 = 1e-3;
+
+/// Largest power of nearness: beyond it the fit would only crowd together.
+const MAX_NEARNESS_POWER: f64 = 16.0;
+
+/// What a fit aimed at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Aim {
+    /// The target itself.
+    Weights,
+    /// Its weights to a power.
+    Tempered(f64),
+    /// Nearness to the query, to a power.
+    Nearness(f64),
+}
+
+impl Aim {
+    fn text(self) -> String {
+        match self {
+            Self::Weights => "weights".to_owned(),
+            Self::Tempered(power) => format!("weights to the power {power:.3}"),
+            Self::Nearness(power) => format!("nearness to the power {power:.3}"),
+        }
+    }
+}
+
+/// Searches until another stage would not pay.
+pub(super) fn adaptive(
+    search: &mut Search<'_>,
+    samples: NonZeroUsize,
+    gain: f64,
+    prior_share: f64,
+    max_calls: Option<usize>,
+) -> Result<Result<Found, Failure>, Error> {
+    let wanted = wanted_effective(search.size);
+    let round = STAGE_FACTOR * wanted;
+    // Half of what is allowed is for the samples themselves.
+    let most = max_calls.map_or(MAX_SEARCH, |calls| (calls / 2).min(MAX_SEARCH));
+    let mut seen = Seen::new(search);
+    // What a bank holds costs nothing.
+    let banked = (search.session.bank_rows() as usize).min(PILOT_BUDGET);
+    let first = round.min(most.max(1)).max(banked);
+    let first = search.score(None, first, "prior")?;
+    seen.push(search, &first)?;
+    let mut aims = vec![];
+    let (mixture, stopped) = loop {
+        let cost = |at: usize| search.stages[at].calls_per_sample;
+        let last = search.stages.len() - 1;
+        let cheap = cost(last).is_some_and(|calls| calls * samples.get() as f64 <= round as f64);
+        if cheap && last == 0 {
+            break (None, "samples from the prior cost less than another stage");
+        }
+        let (mixture, aim) = fit(search, &seen, wanted, prior_share)?;
+        // Only stages from fits to the target itself can be compared.
+        let settled = aims.last() == Some(&Aim::Weights);
+        if aim == Aim::Weights || settled {
+            if cheap {
+                break (Some(mixture), "samples cost less than another stage");
+            }
+            let gained = match (cost(last), last.checked_sub(1).and_then(cost)) {
+                (Some(now), Some(before)) => 1.0 - now / before,
+                _ => 1.0,
+            };
+            if settled && gained < gain {
+                break (Some(mixture), "the last stage gained too little");
+            }
+        }
+        let full = search.stages.len() >= usize::from(MAX_STAGES);
+        let spent = search.calls + round > most;
+        let supported = seen.supported();
+        if supported < MIN_SUPPORTED && (search.calls >= PILOT_BUDGET || full || spent) {
+            return Ok(Err(Failure::Unreachable {
+                proposals: search.calls,
+                supported,
+            }));
+        }
+        if full || spent {
+            break (Some(mixture), "the budget of the search is spent");
+        }
+        let drawn_from = format!(
+            "{} components fitted to {}",
+            mixture.components(),
+            aim.text()
+        );
+        let stage = search.score(Some(mixture), round, &drawn_from)?;
+        seen.push(search, &stage)?;
+        aims.push(aim);
+    };
+    let log_weights = tempered(&seen.log_scores, &seen.recycled.log_prior_ratios(), 1.0);
+    let record = Record {
+        method: "adaptive".to_owned(),
+        stages: search.stages.clone(),
+        calls: search.calls,
+        proposal: mixture.as_deref().map(ProposalRecord::of),
+        uncovered: uncovered(mixture.as_deref(), seen.recycled.points(), &log_weights),
+        effective: effective(&log_weights),
+        stopped: stopped.to_owned(),
+    };
+    Ok(Ok(Found {
+        mixture,
+        record,
+        recycled: Some(seen.into_rows()),
+    }))
+}
+
+/// Fits a mixture to all proposals so far, to the target if enough of them count there.
+fn fit(
+    search: &Search<'_>,
+    seen: &Seen,
+    wanted: usize,
+    prior_share: f64,
+) -> Result<(Arc<Mixture>, Aim), Error> {
+    let ratios = seen.recycled.log_prior_ratios();
+    let wanted = wanted as f64;
+    let exact = tempered(&seen.log_scores, &ratios, 1.0);
+    let (log_weights, aim) = if effective(&exact) >= wanted {
+        (exact, Aim::Weights)
+    } else if let Some(power) = largest_power(&seen.log_scores, &ratios, wanted, 1.0) {
+        let log_weights = tempered(&seen.log_scores, &ratios, power);
+        (log_weights, Aim::Tempered(power))
+    } else {
+        let near = &seen.log_nearness;
+        let power = largest_power(near, &ratios, wanted, MAX_NEARNESS_POWER).unwrap_or(1e-3);
+        (tempered(near, &ratios, power), Aim::Nearness(power))
+    };
+    let (points, log_weights) = heaviest(seen.recycled.points(), &log_weights, search.size);
+    // Which points are held out, and where centres start, belongs to this stage.
+    let proposals = Proposals::new(search.session.seed).at_stage(search.stages.len() as u16);
+    let chosen = select(&points, &log_weights, proposals).map_err(super::AdaptError::Fit)?;
+    let mixture = chosen.mixture.with_prior_share(prior_share);
+    let mixture = mixture.map_err(|e| super::AdaptError::Fit(e.into()))?;
+    Ok((Arc::new(mixture), aim))
+}
+
+/// The points that hold all but [`LEFT_OUT`] of the weight.
+fn heaviest(points: &[f32], log_weights: &[f64], size: usize) -> (Vec<f32>, Vec<f64>) {
+    let total = s2m_core::log_sum_exp(log_weights.iter().copied());
+    let mut order: Vec<usize> = (0..log_weights.len()).collect();
+    order.sort_by(|&a, &b| log_weights[b].total_cmp(&log_weights[a]).then(a.cmp(&b)));
+    let mut held = 0.0;
+    let mut kept: Vec<usize> = order
+        .into_iter()
+        .take_while(|&i| {
+            let needed = held < 1.0 - LEFT_OUT;
+            held += (log_weights[i] - total).exp();
+            needed
+        })
+        .collect();
+    kept.sort_unstable();
+    let point = |&i: &usize| &points[i * size..(i + 1) * size];
+    (
+        kept.iter().flat_map(point).copied().collect(),
+        kept.iter().map(|&i| log_weights[i]).collect(),
+    )
+}

@@ -1,0 +1,144 @@
+//! The ways to adapt the latent distribution by name, and their options.
+
+use std::num::NonZeroUsize;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Share of the prior that an adapted proposal keeps: weights stay below ten times what they would be
+/// without adaptation.
+pub const PRIOR_SHARE: f64 = 0.1;
+
+/// Least gain of a stage in calls per sample for which `adaptive` goes on.
+pub const GAIN: f64 = 0.1;
+
+/// The paper's settings: pilot latents, components, steps of a pilot chain, at once and per label.
+pub const PILOTS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+/// See [`PILOTS`].
+pub const COMPONENTS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+/// See [`PILOTS`].
+pub const STEPS_ONCE: NonZeroUsize = NonZeroUsize::new(100).unwrap();
+/// See [`PILOTS`].
+pub const STEPS_REPEAT: NonZeroUsize = NonZeroUsize::new(15).unwrap();
+
+/// How the latent distribution is adapted to a query before samples are drawn.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum AdaptChoice {
+    /// Not at all.
+    #[default]
+    None,
+    /// The paper's Algorithm 2: one pilot of the whole query.
+    Once {
+        /// How the pilot is drawn and fitted.
+        pilot: Pilot,
+        /// Share of the prior.
+        prior_share: f64,
+    },
+    /// The paper's Algorithm 3: one pilot per label.
+    Repeat {
+        /// How each pilot is drawn and fitted.
+        pilot: Pilot,
+        /// Labels in the order in which they join, those to be absent with a `-` in front; none to take
+        /// the one with the largest expected acceptance next.
+        order: Option<Vec<String>>,
+        /// Share of the prior.
+        prior_share: f64,
+    },
+    /// Every proposal of every stage counts, weighted.
+    Adaptive {
+        /// Least gain of a stage in calls per sample.
+        gain: f64,
+        /// Share of the prior.
+        prior_share: f64,
+    },
+}
+
+/// How the paper's pilots are drawn and fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pilot {
+    /// Chains; each gives one latent.
+    pub pilots: NonZeroUsize,
+    /// Steps of each.
+    pub steps: NonZeroUsize,
+    /// Components of the mixture.
+    pub components: NonZeroUsize,
+}
+
+impl Pilot {
+    /// The paper's numbers, with so many steps.
+    pub fn paper(steps: NonZeroUsize) -> Self {
+        Self {
+            pilots: PILOTS,
+            steps,
+            components: COMPONENTS,
+        }
+    }
+}
+
+impl AdaptChoice {
+    /// `once` as in the paper.
+    pub fn once() -> Self {
+        Self::Once {
+            pilot: Pilot::paper(STEPS_ONCE),
+            prior_share: PRIOR_SHARE,
+        }
+    }
+
+    /// `repeat` as in the paper.
+    pub fn repeat() -> Self {
+        Self::Repeat {
+            pilot: Pilot::paper(STEPS_REPEAT),
+            order: None,
+            prior_share: PRIOR_SHARE,
+        }
+    }
+
+    /// `adaptive` as it comes.
+    pub fn adaptive() -> Self {
+        Self::Adaptive {
+            gain: GAIN,
+            prior_share: PRIOR_SHARE,
+        }
+    }
+
+    /// Whether nothing is adapted.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+
+    /// Its name as typed.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Once { .. } => "once",
+            Self::Repeat { .. } => "repeat",
+            Self::Adaptive { .. } => "adaptive",
+        }
+    }
+
+    /// Refuses numbers outside their range.
+    pub fn check(&self) -> Result<(), Error> {
+        let share = match self {
+            Self::None => return Ok(()),
+            Self::Once { prior_share, .. }
+            | Self::Repeat { prior_share, .. }
+            | Self::Adaptive { prior_share, .. } => *prior_share,
+        };
+        if !(share > 0.0 && share < 1.0) {
+            return Err(Error::Setting(format!(
+                "--prior-share is {share}; it must lie strictly between 0 and 1, since without a share of the prior some items could never come up"
+            )));
+        }
+        if let Self::Adaptive { gain, .. } = self
+            && !(*gain > 0.0 && *gain < 1.0)
+        {
+            return Err(Error::Setting(format!(
+                "--gain is {gain}; it must lie strictly between 0 and 1"
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! The paper's adaptation: chains of Metropolis–Hastings find pilot latents, a mixture is fitted to them.
+//!
+//! `once` is its Algorithm 2: one pilot for the whole query, from the prior. `repeat` is its Algorithm 3:
+//! the query grows label by label, and each pilot is drawn from the mixture that the one before it
+//! left, so that the cost grows with the number of labels and not with the product of their odds.
+//!
+//! Here as there all components share one covariance. Unlike there the mixture keeps a share of the
+//! prior, since without it weights have no bound.
+
+use std::sync::Arc;
+
+use s2m_core::diagnostics::expected_acceptance;
+use s2m_core::labels::{LabelSet, Labels, Quoted};
+use s2m_core::mixture::em::{Settings, fit};
+use s2m_core::mixture::{Covariance, Mixture};
+use s2m_core::proposals::Proposals;
+use s2m_core::query::Query;
+
+use super::choice::Pilot;
+use super::record::{ProposalRecord, Record};
+use super::search::Search;
+use super::{AdaptError, Found, uncovered};
+use crate::draw::{Target, chains, weigh_first};
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::progress::Silent;
+use crate::weigh;
+
+/// Proposals by which the next label is chosen; they are the first of its pilot.
+const TRIAL: usize = 512;
+
+/// Different pilot latents that a mixture needs at least, per dimension and component.
+const PILOTS_PER_NUMBER: usize = 2;
+
+/// One label of a query, wanted or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Literal {
+    label: usize,
+    present: bool,
+}
+
+/// One pilot for the whole query.
+pub(super) fn once(
+    search: &mut Search<'_>,
+    pilot: Pilot,
+    prior_share: f64,
+) -> Result<Found, Error> {
+    let target = search.target.clone();
+    let pool = search.next_pool(None)?;
+    let (mixture, points) = step(search, target, pool, "prior", pilot)?;
+    finish(search, "once", mixture, &points, prior_share)
+}
+
+/// One pilot per label.
+pub(super) fn repeat(
+    search: &mut Search<'_>,
+    pilot: Pilot,
+    order: Option<&[String]>,
+    prior_share: f64,
+) -> Result<Found, Error> {
+    let query = search.target.weighting.query().clone();
+    let labels = search.session.bundle.labels();
+    let mut left = literals(&query)?;
+    let first = search.target.classes;
+    let given = order.map(|names| read_order(names, &left, labels, first));
+    let mut given = given.transpose()?;
+    let mut taken: Vec<Literal> = Vec::new();
+    let mut mixture: Option<Arc<Mixture>> = None;
+    let mut points = Vec::new();
+    while !left.is_empty() {
+        let mut pool = search.next_pool(mixture.clone())?;
+        let next = match &mut given {
+            Some(order) => order.remove(0),
+            None => likeliest(search, &mut pool, &taken, &left)?,
+        };
+        left.retain(|literal| *literal != next);
+        taken.push(next);
+        let target = partial(search, &taken)?;
+        let drawn_from = match &mixture {
+            None => "prior".to_owned(),
+            Some(mixture) => format!(
+                "{} components fitted to the pilot before",
+                mixture.components()
+            ),
+        };
+        // Between pilots the prior keeps its share too: what one label's fit lost, the next can find.
+        let found;
+        (found, points) = step(search, target, pool, &drawn_from, pilot)?;
+        mixture = Some(Arc::new(with_share(found, prior_share)?));
+    }
+    let mixture = mixture.ok_or(AdaptError::NotPlain {
+        query: query.text().to_owned(),
+    })?;
+    finish(
+        search,
+        "repeat",
+        Mixture::clone(&mixture),
+        &points,
+        prior_share,
+    )
+}
+
+/// Draws one pilot and fits a mixture to it; gives the pilot's latents too.
+fn step(
+    search: &mut Search<'_>,
+    mut target: Target,
+    mut pool: Pool<'_>,
+    drawn_from: &str,
+    pilot: Pilot,
+) -> Result<(Mixture, Vec<f32>), Error> {
+    let title = format!("pilot for {}", target.weighting.query().text());
+    let calls = pilot.pilots.get().saturating_mul(pilot.steps.get());
+    search.progress.begin(&title, Some(calls as u64));
+    let found = chains(
+        &mut pool,
+        &mut target,
+        pilot.pilots,
+        pilot.steps,
+        search.progress,
+    );
+    search.progress.end();
+    let (ends, log_weights) = found?;
+    search.note(&target, &log_weights, drawn_from);
+    let mut rows: Vec<u64> = ends.iter().flatten().map(|&row| row as u64).collect();
+    rows.sort_unstable();
+    let supported = log_weights.iter().filter(|w| w.is_finite()).count();
+    let needed = PILOTS_PER_NUMBER * (search.size + pilot.components.get());
+    if rows.len() < needed {
+        return Err(AdaptError::TooFewPilots {
+            query: target.weighting.query().text().to_owned(),
+            found: rows.len(),
+            pilot,
+            supported,
+            needed,
+            size: search.size,
+        }
+        .into());
+    }
+    let points = pool.normal_latents(&rows);
+    let settings = Settings {
+        components: pilot.components,
+        covariance: Covariance::Shared,
+        ..Settings::default()
+    };
+    let proposals = Proposals::new(search.session.seed).at_stage(search.stages.len() as u16);
+    let fitted = fit(&points, &vec![0.0; rows.len()], &settings, proposals);
+    let fitted = fitted.map_err(AdaptError::Fit)?;
+    Ok((fitted.mixture, points))
+}
+
+fn with_share(mixture: Mixture, prior_share: f64) -> Result<Mixture, Error> {
+    let mixture = mixture.with_prior_share(prior_share);
+    Ok(mixture.map_err(|e| AdaptError::Fit(e.into()))?)
+}
+
+fn finish(
+    search: &Search<'_>,
+    method: &str,
+    mixture: Mixture,
+    points: &[f32],
+    prior_share: f64,
+) -> Result<Found, Error> {
+    let mixture = with_share(mixture, prior_share)?;
+    let pilots = points.len() / search.size;
+    let record = Record {
+        method: method.to_owned(),
+        stages: search.stages.clone(),
+        calls: search.calls,
+        proposal: Some(ProposalRecord::of(&mixture)),
+        uncovered: uncovered(Some(&mixture), points, &vec![0.0; pilots]),
+        effective: pilots as f64,
+        stopped: "all pilots were drawn".to_owned(),
+    };
+    Ok(Found {
+        mixture: Some(Arc::new(mixture)),
+        record,
+        recycled: None,
+    })
+}
+
+/// The labels of a plain query, those to be present first.
+fn literals(query: &Query) -> Result<Vec<Literal>, AdaptError> {
+    let (present, absent) = query.conjunction().ok_or_else(|| AdaptError::NotPlain {
+        query: query.text().to_owned(),
+    })?;
+    let literal = |present| move |label| Literal { label, present };
+    let present = present.iter().map(literal(true));
+    Ok(present.chain(absent.iter().map(literal(false))).collect())
+}
+
+/// A given order, checked: each label of the query once, and one to be present first; where a
+/// conditional generator is asked for some classes, one of them.
+fn read_order(
+    names: &[String],
+    wanted: &[Literal],
+    labels: &Labels,
+    classes: LabelSet,
+) -> Result<Vec<Literal>, AdaptError> {
+    let fault = |reason: String| AdaptError::Order { reason };
+    let mut order = Vec::new();
+    for name in names {
+        let name = name.trim();
+        let (plain, present) = match name.strip_prefix(['-', '!']) {
+            Some(rest) => (rest.trim(), false),
+            None => (name.strip_prefix('+').unwrap_or(name).trim(), true),
+        };
+        let label = labels.find(plain.trim_matches('"'));
+        let label = label.ok_or_else(|| fault(format!("it names `{plain}`, which is no label")))?;
+        let literal = Literal { label, present };
+        if !wanted.contains(&literal) {
+            return Err(fault(format!("the query does not ask for `{name}`")));
+        }
+        if order.contains(&literal) {
+            return Err(fault(format!("it names `{name}` twice")));
+        }
+        order.push(literal);
+    }
+    if let Some(missing) = wanted.iter().find(|literal| !order.contains(literal)) {
+        let sign = if missing.present { "" } else { "-" };
+        let name = labels.name(missing.label);
+        return Err(fault(format!("it leaves out `{sign}{name}`")));
+    }
+    if order.first().is_some_and(|first| !first.present) {
+        return Err(fault(
+            "its first label must be one to be present".to_owned(),
+        ));
+    }
+    let begins = order.first().is_none_or(|first| can_begin(*first, classes));
+    if !begins {
+        let names: Vec<&str> = classes.iter().map(|class| labels.name(class)).collect();
+        let names = names.join("` or `");
+        return Err(fault(format!(
+            "it must begin with `{names}`, which the generator is asked for"
+        )));
+    }
+    Ok(order)
+}
+
+/// Whether a query can begin with this label: it must be present, and of the generator's classes.
+fn can_begin(literal: Literal, classes: LabelSet) -> bool {
+    literal.present && (classes.is_empty() || classes.contains(literal.label))
+}
+
+/// The next label: the one with which the query has the largest expected acceptance.
+fn likeliest(
+    search: &Search<'_>,
+    pool: &mut Pool<'_>,
+    taken: &[Literal],
+    left: &[Literal],
+) -> Result<Literal, Error> {
+    let classes = search.target.classes;
+    let possible = |literal: &&Literal| !taken.is_empty() || can_begin(**literal, classes);
+    let candidates: Vec<Literal> = left.iter().filter(possible).copied().collect();
+    if let [only] = candidates[..] {
+        return Ok(only);
+    }
+    let mut best = (candidates[0], -1.0);
+    for literal in candidates {
+        let with: Vec<Literal> = taken.iter().copied().chain([literal]).collect();
+        let mut target = partial(search, &with)?;
+        let log_weights = weigh_first(pool, &mut target, TRIAL, &Silent)?;
+        let acceptance = expected_acceptance(&log_weights);
+        if acceptance > best.1 {
+            best = (literal, acceptance);
+        }
+    }
+    Ok(best.0)
+}
+
+/// The target of a part of the query.
+fn partial(search: &Search<'_>, literals: &[Literal]) -> Result<Target, Error> {
+    let session = search.session;
+    let labels = session.bundle.labels();
+    let name = |literal: &Literal| Quoted(labels.name(literal.label)).to_string();
+    let (present, absent): (Vec<&Literal>, Vec<&Literal>) =
+        literals.iter().partition(|literal| literal.present);
+    let present: Vec<String> = present.into_iter().map(name).collect();
+    let absent: String = absent
+        .into_iter()
+        .map(|l| format!(" - {}", name(l)))
+        .collect();
+    let query = Query::parse(&format!("{}{absent}", present.join(" + ")), labels)?;
+    // The whole query is weighed as it is for sampling.
+    if query == *search.target.weighting.query() {
+        return Ok(search.target.clone());
+    }
+    let weighting = weigh::weighting(session.bundle, &query, session.settings)?;
+    let weighting = match session.bundle.classes() {
+        None => weighting,
+        Some(classes) => {
+            let used = search.target.classes;
+            let shares = crate::cover::equal_shares(used, classes);
+            session.with_classes(weighting, &shares)?
+        }
+    };
+    Ok(Target {
+        weighting,
+        ..search.target.clone()
+    })
+}

@@ -1,0 +1,99 @@
+//! What adaptation did, stage by stage; part of `report.json` and of a stored proposal.
+
+use s2m_core::mixture::{Covariance, Mixture};
+use serde::{Deserialize, Serialize};
+
+/// Share of the target's weight that may lie outside all components before it is said.
+const MOST_UNCOVERED: f64 = 0.05;
+
+/// Everything about one adaptation that can be traced later.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// `once`, `repeat` or `adaptive`.
+    pub method: String,
+    /// Every stage of proposals, in order.
+    pub stages: Vec<StageRecord>,
+    /// Proposals scored in all of them.
+    pub calls: usize,
+    /// What the final proposal is; none where the prior is as good.
+    pub proposal: Option<ProposalRecord>,
+    /// Share of the pilot's weight that the proposal reaches through its share of the prior alone.
+    pub uncovered: f64,
+    /// Effective number of proposals in all stages together, for `resample`.
+    pub effective: f64,
+    /// Why it stopped there.
+    pub stopped: String,
+}
+
+/// One stage of proposals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageRecord {
+    /// Number of the stage; 0 is the prior.
+    pub stage: u16,
+    /// What the proposals were drawn from.
+    pub drawn_from: String,
+    /// The query that is weighed in this stage.
+    pub query: String,
+    /// Proposals scored.
+    pub proposals: usize,
+    /// Those inside the query's support.
+    pub supported: usize,
+    /// Effective number of their weights.
+    pub effective: f64,
+    /// Expected acceptance of a chain of `mh`.
+    pub acceptance: f64,
+    /// Calls per sample with `reject`, judged by this stage; none where hardly anything is supported.
+    pub calls_per_sample: Option<f64>,
+}
+
+/// A mixture in words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProposalRecord {
+    /// Components, the prior not counted.
+    pub components: usize,
+    /// `shared`, `diagonal` or `full`.
+    pub covariance: String,
+    /// Share of the prior.
+    pub prior_share: f64,
+    /// Numbers in a latent.
+    pub size: usize,
+}
+
+impl ProposalRecord {
+    pub(crate) fn of(mixture: &Mixture) -> Self {
+        Self {
+            components: mixture.components(),
+            covariance: covariance_name(mixture.covariance()).to_owned(),
+            prior_share: mixture.prior_share(),
+            size: mixture.size(),
+        }
+    }
+}
+
+pub(crate) fn covariance_name(covariance: Covariance) -> &'static str {
+    match covariance {
+        Covariance::Shared => "shared",
+        Covariance::Diagonal => "diagonal",
+        Covariance::Full => "full",
+    }
+}
+
+impl Record {
+    /// Proposals of the first stage that a bank of this size had scored before.
+    pub(crate) fn from_bank(&self, rows: usize) -> usize {
+        self.stages
+            .first()
+            .map_or(0, |first| first.proposals.min(rows))
+    }
+
+    /// What a person should know.
+    pub fn warnings(&self) -> Vec<String> {
+        let lost = (self.uncovered > MOST_UNCOVERED).then(|| {
+            format!(
+                "adaptation lost a part of the target: {:.0} % of the pilot's weight lies where the adapted proposal has no component, so such items come only through its share of the prior and cost many calls",
+                100.0 * self.uncovered
+            )
+        });
+        lost.into_iter().collect()
+    }
+}

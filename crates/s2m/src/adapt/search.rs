@@ -1,0 +1,193 @@
+//! What all ways to adapt share: stages of proposals, scored and kept.
+
+use std::sync::Arc;
+
+use s2m_core::adaptation::{Recycled, effective};
+use s2m_core::diagnostics::expected_acceptance;
+use s2m_core::mixture::Mixture;
+use s2m_core::proposals::Proposals;
+use s2m_core::samplers::{MIN_SUPPORTED, reject};
+use s2m_core::weight::LogitError;
+use s2m_model::logits::Logits;
+
+use super::AdaptError;
+use super::record::StageRecord;
+use crate::cover;
+use crate::draw::{Sequence, Target, weigh_first};
+use crate::error::Error;
+use crate::pool::{ClassRule, Origin, Pool, RecycledRows, row_shape};
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// Latents with more numbers than this are not adapted: covariances would not fit into memory.
+pub(crate) const MAX_SIZE: usize = 4096;
+
+/// Stages that a search may have; numbers above belong to other purposes.
+pub(crate) const MAX_STAGES: u16 = 64;
+
+/// A search in the latent space of one bundle.
+pub(crate) struct Search<'s> {
+    pub(crate) session: &'s Session<'s>,
+    pub(crate) progress: &'s dyn Progress,
+    /// How classes are given to a conditional generator.
+    pub(crate) rule: ClassRule,
+    /// The query at work, over all proposals of a stage.
+    pub(crate) target: Target,
+    /// Distance for which calls per sample are judged.
+    pub(crate) distance: f64,
+    /// Numbers in a latent.
+    pub(crate) size: usize,
+    /// Proposals scored so far.
+    pub(crate) calls: usize,
+    pub(crate) stages: Vec<StageRecord>,
+}
+
+/// One scored stage.
+pub(crate) struct Stage<'s> {
+    pub(crate) pool: Pool<'s>,
+    /// Log weights of its positions.
+    pub(crate) log_weights: Vec<f64>,
+}
+
+impl<'s> Search<'s> {
+    /// A search for a target that was planned over the prior.
+    pub(crate) fn new(
+        session: &'s Session<'s>,
+        target: &Target,
+        distance: f64,
+        progress: &'s dyn Progress,
+    ) -> Result<Self, Error> {
+        let latent = &session.bundle.manifest().generator.latents[0];
+        if latent.size() > MAX_SIZE {
+            return Err(AdaptError::TooWide {
+                input: latent.input.clone(),
+                size: latent.size(),
+            }
+            .into());
+        }
+        let rule = match session.bundle.classes() {
+            None => ClassRule::None,
+            Some(classes) => ClassRule::Drawn(cover::equal_shares(target.classes, classes)),
+        };
+        Ok(Self {
+            session,
+            progress,
+            rule,
+            target: Target {
+                sequence: Sequence::all(),
+                ..target.clone()
+            },
+            distance,
+            size: latent.size(),
+            calls: 0,
+            stages: Vec::new(),
+        })
+    }
+
+    /// The next stage's proposals, none of them scored yet.
+    pub(crate) fn next_pool(&self, mixture: Option<Arc<Mixture>>) -> Result<Pool<'s>, Error> {
+        if self.stages.is_empty() && self.session.bank_rows() > 0 {
+            return self.session.shared_pool(None);
+        }
+        let proposals = Proposals::new(self.session.seed).at_stage(self.stages.len() as u16);
+        let origin = Origin { proposals, mixture };
+        Ok(self.session.pool(self.rule.clone()).with_origin(origin))
+    }
+
+    /// Scores a stage of proposals from a mixture and notes what it showed.
+    pub(crate) fn score(
+        &mut self,
+        mixture: Option<Arc<Mixture>>,
+        count: usize,
+        drawn_from: &str,
+    ) -> Result<Stage<'s>, Error> {
+        let mut pool = self.next_pool(mixture)?;
+        let stage = self.stages.len();
+        let title = format!("adapting, stage {stage}");
+        self.progress.begin(&title, Some(count as u64));
+        let mut target = self.target.clone();
+        let log_weights = weigh_first(&mut pool, &mut target, count, self.progress)?;
+        self.progress.end();
+        self.note(&target, &log_weights, drawn_from);
+        Ok(Stage { pool, log_weights })
+    }
+
+    /// Notes what the weights of a stage showed.
+    pub(crate) fn note(&mut self, target: &Target, log_weights: &[f64], drawn_from: &str) {
+        let supported = log_weights.iter().filter(|w| w.is_finite()).count();
+        let calls = (supported >= MIN_SUPPORTED)
+            .then(|| reject::calls_per_sample(log_weights, self.distance))
+            .flatten();
+        self.calls += log_weights.len();
+        self.stages.push(StageRecord {
+            stage: self.stages.len() as u16,
+            drawn_from: drawn_from.to_owned(),
+            query: target.weighting.query().text().to_owned(),
+            proposals: log_weights.len(),
+            supported,
+            effective: effective(log_weights),
+            acceptance: expected_acceptance(log_weights),
+            calls_per_sample: calls,
+        });
+    }
+}
+
+/// Scored proposals of all stages, with what the fits need of them.
+pub(crate) struct Seen {
+    pub(crate) recycled: Recycled,
+    /// Log weights as if all proposals came from the prior; `-∞` outside the support.
+    pub(crate) log_scores: Vec<f64>,
+    /// How near each is to the query.
+    pub(crate) log_nearness: Vec<f64>,
+    stages: Vec<(Origin, usize)>,
+    logits: Logits,
+}
+
+impl Seen {
+    pub(crate) fn new(search: &Search<'_>) -> Self {
+        Self {
+            recycled: Recycled::new(search.size),
+            log_scores: Vec::new(),
+            log_nearness: Vec::new(),
+            stages: Vec::new(),
+            logits: Logits::zeros(row_shape(search.session.bundle), 0),
+        }
+    }
+
+    /// Takes a stage in.
+    pub(crate) fn push(&mut self, search: &Search<'_>, stage: &Stage<'_>) -> Result<(), Error> {
+        let rows = stage.pool.rows();
+        let numbers: Vec<u64> = (0..stage.log_weights.len() as u64).collect();
+        for (row, log_weight) in stage.log_weights.iter().enumerate() {
+            self.log_scores.push(log_weight - rows.log_ratio(row));
+            let nearness = search.target.weighting.log_nearness(rows.evidence(row));
+            let fault = |source: LogitError| Error::Logit {
+                proposal: row as u64,
+                source,
+            };
+            self.log_nearness.push(nearness.map_err(fault)?);
+        }
+        let origin = stage.pool.origin().clone();
+        let mut latents = vec![0.0; numbers.len() * search.size];
+        let source = origin.latents(search.session.bundle);
+        source.fill_normal(&numbers, &mut latents);
+        self.recycled
+            .push(origin.mixture.as_deref().cloned(), &latents);
+        self.stages.push((origin, numbers.len()));
+        self.logits.append(stage.pool.logits());
+        Ok(())
+    }
+
+    pub(crate) fn supported(&self) -> usize {
+        self.log_scores.iter().filter(|w| w.is_finite()).count()
+    }
+
+    /// Everything that was scored, to be resampled from.
+    pub(crate) fn into_rows(self) -> RecycledRows {
+        RecycledRows {
+            log_ratios: self.recycled.log_prior_ratios(),
+            stages: self.stages,
+            logits: self.logits,
+        }
+    }
+}
