@@ -35,6 +35,7 @@ pub mod folders;
 pub mod gaussians;
 pub mod idx;
 pub mod illustration;
+mod jpeg;
 pub mod labelled;
 #[cfg(test)]
 mod made;

@@ -8,7 +8,8 @@
 //! - 16 bits become 8 by keeping the high byte. Pillow does so for colour; 16-bit grey it clips at
 //!   255, which turns nearly all of a picture white, so there we differ on purpose;
 //! - grey of 1, 2 or 4 bits is stretched to 0 to 255;
-//! - JPEG colours agree with Pillow's to a few levels: the standard leaves the rounding open;
+//! - JPEG levels are Pillow's to the bit for plain files, which nearly all are, and agree to a few levels
+//!   for others, progressive ones say: the standard leaves the rounding open;
 //! - colour profiles, gamma and the orientation in Exif data are ignored, as Pillow does on opening.
 //!
 //! Files come from anywhere: a picture's memory is reserved only where a file of that length could
@@ -25,6 +26,8 @@ use jpeg_decoder::PixelFormat;
 use png::{ColorType, Transformations};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::jpeg::Plain;
 
 /// Longest side of a picture, in pixels.
 pub const MAX_SIDE: u32 = 16_384;
@@ -307,6 +310,30 @@ impl Source<'_> {
     }
 
     fn jpeg(&self) -> Result<Picture, PictureError> {
+        match self.plain_jpeg()? {
+            Some(picture) => Ok(picture),
+            None => self.any_jpeg(),
+        }
+    }
+
+    /// A picture of the kind that nearly all files have; `None` where a file is of another, or damaged.
+    fn plain_jpeg(&self) -> Result<Option<Picture>, PictureError> {
+        let Some(plain) = Plain::parse(self.bytes) else {
+            return Ok(None);
+        };
+        let (width, height) = (plain.width, plain.height);
+        let holds = (width * height) as u64 <= JPEG_GAIN * self.length();
+        self.check(width as u32, height as u32, holds)?;
+        let picture = |bytes| Picture {
+            width,
+            height,
+            channels: plain.channels(),
+            bytes,
+        };
+        Ok(plain.pixels().map(picture))
+    }
+
+    fn any_jpeg(&self) -> Result<Picture, PictureError> {
         let failed = |source| PictureError::Jpeg {
             path: self.path.to_owned(),
             source,

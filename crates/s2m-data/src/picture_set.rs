@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::dataset::{Items, Values};
 use crate::picture_file::{Channels, MAX_SIDE, Picture, PictureError};
-use crate::resize::{Filter, resize};
+use crate::resize::{Filter, Resizer};
 
 /// Most bytes of all pictures together.
 pub const MAX_BYTES: u64 = 1 << 36;
@@ -182,9 +182,8 @@ fn fit(picture: Picture, size: [usize; 2]) -> Picture {
         return picture;
     }
     let cut = cut(picture, size);
-    let numbers: Vec<f32> = cut.bytes.iter().copied().map(f32::from).collect();
-    let channels = cut.channels.count();
-    let resized = resize(&numbers, size_of(&cut), channels, size, Filter::Bicubic);
+    let resizer = Resizer::new(size_of(&cut), size, Filter::Bicubic);
+    let resized = resizer.levels(&cut.bytes, cut.channels.count());
     Picture {
         height: size[0],
         width: size[1],
@@ -211,13 +210,14 @@ fn cut(picture: Picture, size: [usize; 2]) -> Picture {
     }
     let [top, left] = [0, 1].map(|side| (old[side] - new[side]) / 2);
     let depth = picture.channels.count();
-    let rows = picture.bytes.chunks_exact(old[1] * depth);
-    let bytes = rows
-        .skip(top)
-        .take(new[0])
-        .flat_map(|row| &row[left * depth..(left + new[1]) * depth])
-        .copied()
-        .collect();
+    let mut bytes = picture.bytes;
+    let row = new[1] * depth;
+    for y in 0..new[0] {
+        // What is still to be read is never written to: a row moves towards the start.
+        let start = ((top + y) * old[1] + left) * depth;
+        bytes.copy_within(start..start + row, y * row);
+    }
+    bytes.truncate(new[0] * row);
     Picture {
         height: new[0],
         width: new[1],
@@ -231,9 +231,9 @@ fn planes(picture: &Picture, out: &mut [u8]) {
     let depth = picture.channels.count();
     let pixels = out.len() / depth;
     for (channel, plane) in out.chunks_exact_mut(pixels).enumerate() {
-        let levels = picture.bytes.iter().skip(channel).step_by(depth);
-        for (to, from) in plane.iter_mut().zip(levels) {
-            *to = *from;
+        let pixels = picture.bytes.chunks_exact(depth);
+        for (to, pixel) in plane.iter_mut().zip(pixels) {
+            *to = pixel[channel];
         }
     }
 }

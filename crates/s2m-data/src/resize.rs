@@ -17,6 +17,7 @@
 //! of Keys, "Cubic convolution interpolation for digital image processing", 1981.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
 /// How much a pixel counts by its distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,20 +99,33 @@ impl Resizer {
 
     /// Resizes `[height, width, channels]`; panics where the picture has another size.
     pub fn interleaved(&self, picture: &[f32], channels: usize) -> Vec<f32> {
+        self.numbers(picture, channels)
+    }
+
+    /// [`Resizer::interleaved`] for a picture of bytes.
+    pub(crate) fn levels(&self, picture: &[u8], channels: usize) -> Vec<f32> {
+        self.numbers(picture, channels)
+    }
+
+    /// Row by row, so that nothing of the picture's own size is kept.
+    fn numbers<T: Copy + Into<f32>>(&self, picture: &[T], channels: usize) -> Vec<f32> {
         let [height, width] = [self.vertical.old, self.horizontal.old];
         assert_eq!(
             picture.len(),
             height * width * channels,
             "a picture is {height} × {width} pixels of {channels} numbers"
         );
-        if self.horizontal.is_identity() {
-            return self.vertical.rows(picture, width * channels);
+        let length = self.horizontal.new * channels;
+        let mut out = vec![0.0; self.vertical.new * length];
+        if length == 0 {
+            return out;
         }
-        // Whole rows are summed fast, single columns are not: so columns become rows for a while.
-        let columns = transpose(picture, [height, width], channels); // [width, height, channels]
-        let columns = self.horizontal.rows(&columns, height * channels);
-        let rows = transpose(&columns, [self.horizontal.new, height], channels);
-        self.vertical.rows(&rows, self.horizontal.new * channels)
+        let mut row = vec![0.0; length];
+        for (y, old) in picture.chunks_exact(width * channels).enumerate() {
+            self.horizontal.row(old, channels, &mut row);
+            self.vertical.add(y, &row, &mut out);
+        }
+        out
     }
 
     /// Resizes `[channels, height, width]`; panics where the picture has another size.
@@ -136,6 +150,9 @@ struct Axis {
     windows: Vec<Window>,
 }
 
+/// Channels that are summed at once, as many as the vectors of every processor hold.
+const LANES: usize = 4;
+
 /// Consecutive old pixels from `start`, and how much each counts.
 #[derive(Debug, Clone, PartialEq)]
 struct Window {
@@ -157,28 +174,79 @@ impl Axis {
         self.old == self.new
     }
 
-    /// Turns `old` rows of this length into `new` ones.
-    fn rows(&self, rows: &[f32], length: usize) -> Vec<f32> {
+    /// Turns a row of `old` pixels into one of `new` pixels.
+    fn row<T: Copy + Into<f32>>(&self, row: &[T], channels: usize, out: &mut [f32]) {
         if self.is_identity() {
-            return rows.to_vec();
+            for (to, &from) in out.iter_mut().zip(row) {
+                *to = from.into();
+            }
+            return;
         }
-        let mut out = vec![0.0; self.new * length];
-        if length == 0 {
-            return out;
+        for first in (0..channels).step_by(LANES) {
+            let across = match channels - first {
+                1 => Self::channels::<1, T>,
+                2 => Self::channels::<2, T>,
+                3 => Self::channels::<3, T>,
+                _ => Self::channels::<LANES, T>,
+            };
+            across(self, row, first..channels, out);
         }
-        for (window, sum) in self.windows.iter().zip(out.chunks_exact_mut(length)) {
-            let rows = rows.chunks_exact(length).skip(window.start);
-            for (&weight, row) in window.weights.iter().zip(rows) {
-                for (sum, value) in sum.iter_mut().zip(row) {
-                    *sum += weight * value;
+    }
+
+    /// [`Axis::row`] for the first `N` of some channels; the others are left alone.
+    fn channels<const N: usize, T: Copy + Into<f32>>(
+        &self,
+        row: &[T],
+        channels: Range<usize>,
+        out: &mut [f32],
+    ) {
+        let (first, depth) = (channels.start, channels.end);
+        let lanes = |pixel: &[T]| {
+            let mut lanes = [0.0; LANES];
+            for (lane, &number) in lanes.iter_mut().zip(&pixel[first..first + N]) {
+                *lane = number.into();
+            }
+            lanes
+        };
+        let pixels: Vec<_> = row.chunks_exact(depth).map(lanes).collect();
+        for (window, to) in self.windows.iter().zip(out.chunks_exact_mut(depth)) {
+            let mut sum = [0.0; LANES];
+            for (&weight, pixel) in window.weights.iter().zip(&pixels[window.start..]) {
+                for (sum, number) in sum.iter_mut().zip(pixel) {
+                    *sum += weight * number;
                 }
             }
+            to[first..first + N].copy_from_slice(&sum[..N]);
         }
-        out
+    }
+
+    /// Adds row `y` of `old` to those of the `new` rows that it counts for.
+    fn add(&self, y: usize, row: &[f32], out: &mut [f32]) {
+        let rows = out.chunks_exact_mut(row.len());
+        if self.is_identity() {
+            rows.skip(y).take(1).for_each(|to| to.copy_from_slice(row));
+            return;
+        }
+        // Windows start and end in order.
+        let passed = self.windows.partition_point(|window| window.end() <= y);
+        for (window, sums) in self.windows.iter().zip(rows).skip(passed) {
+            let Some(place) = y.checked_sub(window.start) else {
+                break;
+            };
+            let weight = window.weights[place];
+            for (sum, number) in sums.iter_mut().zip(row) {
+                *sum += weight * number;
+            }
+        }
     }
 }
 
 impl Window {
+    /// The old pixel behind the last one.
+    fn end(&self) -> usize {
+        self.start + self.weights.len()
+    }
+
     fn new(centre: f64, stretch: f64, old: usize, filter: Filter) -> Self {
         let reach = filter.reach() * stretch;
         // Pixel j has its centre at j + ½; a cast of a negative number gives 0.
@@ -191,35 +259,6 @@ impl Window {
             weights: (start..end).map(|j| (weight(j) / sum) as f32).collect(),
         }
     }
-}
-
-/// `[rows, columns, depth]` to `[columns, rows, depth]`.
-fn transpose(values: &[f32], [rows, columns]: [usize; 2], depth: usize) -> Vec<f32> {
-    match depth {
-        0 => Vec::new(),
-        1 => transpose_pixels::<1>(values, rows, columns),
-        3 => transpose_pixels::<3>(values, rows, columns),
-        _ => {
-            let row = columns * depth;
-            let mut out = Vec::with_capacity(rows * row);
-            for column in 0..columns {
-                for pixels in values.chunks_exact(row) {
-                    out.extend_from_slice(&pixels[column * depth..][..depth]);
-                }
-            }
-            out
-        }
-    }
-}
-
-/// [`transpose`] for the usual depths, known when it is compiled: several times faster.
-fn transpose_pixels<const N: usize>(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let (pixels, _) = values.as_chunks::<N>();
-    let mut out = Vec::with_capacity(rows * columns);
-    for column in 0..columns {
-        out.extend(pixels[column..].iter().step_by(columns).copied());
-    }
-    out.into_flattened()
 }
 
 #[cfg(test)]
