@@ -104,6 +104,18 @@ pub struct RecycledRows {
     pub log_ratios: Vec<f64>,
 }
 
+impl RecycledRows {
+    /// Logits of the first stage alone, which is of the prior.
+    pub fn first_stage(&self) -> Logits {
+        let shape = self.logits.shape();
+        let count = self.stages.first().map_or(0, |(_, rows)| *rows);
+        let mut first = Logits::zeros(shape, count);
+        let values = &self.logits.values()[..count * shape.width()];
+        first.values_mut().copy_from_slice(values);
+        first
+    }
+}
+
 /// Rows of a pool, to be read.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {

@@ -193,8 +193,10 @@ impl<'a> Session<'a> {
                 pool = pool.with_recycled(rows);
             }
             (Some(rows), None) => {
-                target.searched -= rows.logits.len();
-                pool = pool.with_first_rows(&rows.logits);
+                // Only the first stage is of the prior.
+                let first = rows.first_stage();
+                target.searched -= first.len();
+                pool = pool.with_first_rows(&first);
             }
             _ => {}
         }

@@ -7,15 +7,16 @@
 //! query, raised to the largest power that leaves enough. So a search for one item in ten thousand takes
 //! a few stages, not ten thousand proposals per item.
 //!
-//! It stops once a stage no longer lowers the calls per sample by a stated share, or once drawing all
-//! samples costs less than another stage.
+//! It stops once drawing all samples costs less than another stage, or once a stage no longer lowers the
+//! calls per sample by a stated share. As long as a stage of twice the size costs less than that share
+//! of what is left to draw, that is tried first: more proposals make better fits.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use s2m_core::adaptation::{effective, largest_power, tempered};
 use s2m_core::mixture::Mixture;
-use s2m_core::mixture::select::select;
+use s2m_core::mixture::select::{Points, select};
 use s2m_core::proposals::Proposals;
 use s2m_core::samplers::{Failure, MIN_SUPPORTED, PILOT_BUDGET};
 
@@ -53,6 +54,13 @@ enum Aim {
 }
 
 impl Aim {
+    fn power(self) -> f64 {
+        match self {
+            Self::Weights => 1.0,
+            Self::Tempered(power) | Self::Nearness(power) => power,
+        }
+    }
+
     fn text(self) -> String {
         match self {
             Self::Weights => "weights".to_owned(),
@@ -71,7 +79,7 @@ pub(super) fn adaptive(
     max_calls: Option<usize>,
 ) -> Result<Result<Found, Failure>, Error> {
     let wanted = wanted_effective(search.size);
-    let round = STAGE_FACTOR * wanted;
+    let mut round = STAGE_FACTOR * wanted;
     // Half of what is allowed is for the samples themselves.
     let most = max_calls.map_or(MAX_SEARCH, |calls| (calls / 2).min(MAX_SEARCH));
     let mut seen = Seen::new(search);
@@ -99,8 +107,17 @@ pub(super) fn adaptive(
                 (Some(now), Some(before)) => 1.0 - now / before,
                 _ => 1.0,
             };
-            if settled && gained < gain {
-                break (Some(mixture), "the last stage gained too little");
+            let left = cost(last).map_or(0.0, |calls| calls * samples.get() as f64);
+            if settled && gained < gain && 2.0 * round as f64 <= gain * left {
+                round *= 2;
+            } else if settled && gained < gain {
+                let first = cost(0).unwrap_or(f64::INFINITY);
+                let helps = cost(last).is_some_and(|calls| calls < (1.0 - gain) * first);
+                break if helps {
+                    (Some(mixture), "the last stage gained too little")
+                } else {
+                    (None, "no stage was much better than the prior")
+                };
             }
         }
         let full = search.stages.len() >= usize::from(MAX_STAGES);
@@ -150,28 +167,38 @@ fn fit(
 ) -> Result<(Arc<Mixture>, Aim), Error> {
     let ratios = seen.recycled.log_prior_ratios();
     let wanted = wanted as f64;
+    let near = &seen.log_nearness;
     let exact = tempered(&seen.log_scores, &ratios, 1.0);
-    let (log_weights, aim) = if effective(&exact) >= wanted {
-        (exact, Aim::Weights)
+    let (scores, aim) = if effective(&exact) >= wanted {
+        (&seen.log_scores, Aim::Weights)
     } else if let Some(power) = largest_power(&seen.log_scores, &ratios, wanted, 1.0) {
-        let log_weights = tempered(&seen.log_scores, &ratios, power);
-        (log_weights, Aim::Tempered(power))
+        (&seen.log_scores, Aim::Tempered(power))
     } else {
-        let near = &seen.log_nearness;
         let power = largest_power(near, &ratios, wanted, MAX_NEARNESS_POWER).unwrap_or(1e-3);
-        (tempered(near, &ratios, power), Aim::Nearness(power))
+        (near, Aim::Nearness(power))
     };
-    let (points, log_weights) = heaviest(seen.recycled.points(), &log_weights, search.size);
+    let power = aim.power();
+    let log_weights = tempered(scores, &ratios, power);
+    let kept = heaviest(&log_weights);
+    let size = search.size;
+    let point = |&i: &usize| &seen.recycled.points()[i * size..(i + 1) * size];
+    let points: Vec<f32> = kept.iter().flat_map(point).copied().collect();
+    let target = Points {
+        points: &points,
+        log_weights: &kept.iter().map(|&i| log_weights[i]).collect::<Vec<f64>>(),
+        log_scores: &kept
+            .iter()
+            .map(|&i| power * scores[i])
+            .collect::<Vec<f64>>(),
+    };
     // Which points are held out, and where centres start, belongs to this stage.
     let proposals = Proposals::new(search.session.seed).at_stage(search.stages.len() as u16);
-    let chosen = select(&points, &log_weights, proposals).map_err(super::AdaptError::Fit)?;
-    let mixture = chosen.mixture.with_prior_share(prior_share);
-    let mixture = mixture.map_err(|e| super::AdaptError::Fit(e.into()))?;
-    Ok((Arc::new(mixture), aim))
+    let chosen = select(target, prior_share, proposals).map_err(super::AdaptError::Fit)?;
+    Ok((Arc::new(chosen.mixture), aim))
 }
 
 /// The points that hold all but [`LEFT_OUT`] of the weight.
-fn heaviest(points: &[f32], log_weights: &[f64], size: usize) -> (Vec<f32>, Vec<f64>) {
+fn heaviest(log_weights: &[f64]) -> Vec<usize> {
     let total = s2m_core::log_sum_exp(log_weights.iter().copied());
     let mut order: Vec<usize> = (0..log_weights.len()).collect();
     order.sort_by(|&a, &b| log_weights[b].total_cmp(&log_weights[a]).then(a.cmp(&b)));
@@ -185,9 +212,5 @@ fn heaviest(points: &[f32], log_weights: &[f64], size: usize) -> (Vec<f32>, Vec<
         })
         .collect();
     kept.sort_unstable();
-    let point = |&i: &usize| &points[i * size..(i + 1) * size];
-    (
-        kept.iter().flat_map(point).copied().collect(),
-        kept.iter().map(|&i| log_weights[i]).collect(),
-    )
+    kept
 }

@@ -39,10 +39,9 @@ use crate::models;
 use crate::output::{Existing, Staging};
 use crate::pool::RecycledRows;
 use crate::progress::Progress;
-use crate::samplers::SamplerChoice;
 use crate::session::{Machine, Refusal, Session, refusal};
-use crate::settings::{DEFAULT_TV, SampleSettings};
-use search::Search;
+use crate::settings::SampleSettings;
+use search::{Price, Search};
 
 /// Samples for which a proposal is adapted where nothing else is said.
 pub const DEFAULT_SAMPLES: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
@@ -168,11 +167,7 @@ pub(crate) fn find(
     progress: &dyn Progress,
 ) -> Result<Result<Found, Failure>, Error> {
     let settings = session.settings;
-    let distance = match settings.sampler {
-        SamplerChoice::Reject { tv } | SamplerChoice::MhAuto { tv } => tv,
-        SamplerChoice::Mh { .. } | SamplerChoice::Resample { .. } => DEFAULT_TV,
-    };
-    let mut search = Search::new(session, target, distance, progress)?;
+    let mut search = Search::new(session, target, Price::of(settings.sampler), progress)?;
     match &settings.adapt {
         AdaptChoice::None => unreachable!("nothing was to be adapted"),
         AdaptChoice::Once { pilot, prior_share } => {

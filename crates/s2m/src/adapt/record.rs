@@ -42,7 +42,8 @@ pub struct StageRecord {
     pub effective: f64,
     /// Expected acceptance of a chain of `mh`.
     pub acceptance: f64,
-    /// Calls per sample with `reject`, judged by this stage; none where hardly anything is supported.
+    /// Calls per sample, judged by this stage: with `reject`, or per effective proposal for `mh` with a
+    /// fixed number of steps and for `resample`. None where hardly anything is supported.
     pub calls_per_sample: Option<f64>,
 }
 

@@ -17,6 +17,7 @@ use crate::draw::{Sequence, Target, weigh_first};
 use crate::error::Error;
 use crate::pool::{ClassRule, Origin, Pool, RecycledRows, row_shape};
 use crate::progress::Progress;
+use crate::samplers::SamplerChoice;
 use crate::session::Session;
 
 /// Latents with more numbers than this are not adapted: covariances would not fit into memory.
@@ -24,6 +25,31 @@ pub(crate) const MAX_SIZE: usize = 4096;
 
 /// Stages that a search may have; numbers above belong to other purposes.
 pub(crate) const MAX_STAGES: u16 = 64;
+
+/// How the cost of a sample is judged by the weights of some proposals.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Price {
+    /// Calls of `reject` for this distance.
+    Distance(f64),
+    /// Calls per effective proposal, for chains of a fixed length and for pools.
+    Effective,
+}
+
+impl Price {
+    pub(crate) fn of(sampler: SamplerChoice) -> Self {
+        match sampler {
+            SamplerChoice::Reject { tv } | SamplerChoice::MhAuto { tv } => Self::Distance(tv),
+            SamplerChoice::Mh { .. } | SamplerChoice::Resample { .. } => Self::Effective,
+        }
+    }
+
+    fn calls_per_sample(self, log_weights: &[f64]) -> Option<f64> {
+        match self {
+            Self::Distance(distance) => reject::calls_per_sample(log_weights, distance),
+            Self::Effective => Some(log_weights.len() as f64 / effective(log_weights)),
+        }
+    }
+}
 
 /// A search in the latent space of one bundle.
 pub(crate) struct Search<'s> {
@@ -33,8 +59,8 @@ pub(crate) struct Search<'s> {
     pub(crate) rule: ClassRule,
     /// The query at work, over all proposals of a stage.
     pub(crate) target: Target,
-    /// Distance for which calls per sample are judged.
-    pub(crate) distance: f64,
+    /// What a sample costs.
+    pub(crate) price: Price,
     /// Numbers in a latent.
     pub(crate) size: usize,
     /// Proposals scored so far.
@@ -54,7 +80,7 @@ impl<'s> Search<'s> {
     pub(crate) fn new(
         session: &'s Session<'s>,
         target: &Target,
-        distance: f64,
+        price: Price,
         progress: &'s dyn Progress,
     ) -> Result<Self, Error> {
         let latent = &session.bundle.manifest().generator.latents[0];
@@ -77,7 +103,7 @@ impl<'s> Search<'s> {
                 sequence: Sequence::all(),
                 ..target.clone()
             },
-            distance,
+            price,
             size: latent.size(),
             calls: 0,
             stages: Vec::new(),
@@ -116,7 +142,7 @@ impl<'s> Search<'s> {
     pub(crate) fn note(&mut self, target: &Target, log_weights: &[f64], drawn_from: &str) {
         let supported = log_weights.iter().filter(|w| w.is_finite()).count();
         let calls = (supported >= MIN_SUPPORTED)
-            .then(|| reject::calls_per_sample(log_weights, self.distance))
+            .then(|| self.price.calls_per_sample(log_weights))
             .flatten();
         self.calls += log_weights.len();
         self.stages.push(StageRecord {
