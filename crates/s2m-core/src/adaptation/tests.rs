@@ -80,7 +80,9 @@ fn a_mode_without_a_component_shows() {
 #[test]
 fn thinned_points_stand_for_all() {
     let heavy = |i: i32| if i % 50 == 49 { 3.0 } else { 0.0 };
-    let logs: Vec<f64> = (0..5000).map(|i| f64::from(i % 50) * 0.1 + heavy(i)).collect();
+    let logs: Vec<f64> = (0..5000)
+        .map(|i| f64::from(i % 50) * 0.1 + heavy(i))
+        .collect();
     let mut uniforms = vec![0.0; logs.len()];
     Proposals::new(2).fill_uniform(crate::proposals::Purpose::Mixture, 0, &mut uniforms);
     let (kept, weights) = thin(&logs, &uniforms, 1000);

@@ -25,9 +25,9 @@ use super::search::{MAX_STAGES, Search, Seen};
 use super::{Found, uncovered};
 use crate::error::Error;
 
-/// Effective proposals behind every fit: a few hundred, and eight per dimension.
+/// Effective proposals behind every fit: a few hundred, and four per dimension.
 fn wanted_effective(size: usize) -> usize {
-    (8 * size).max(200)
+    (4 * size).max(200)
 }
 
 /// Proposals of a stage, as a multiple of that.
@@ -99,7 +99,7 @@ pub(super) fn adaptive(
         if cheap && last == 0 {
             break (None, "samples from the prior cost less than another stage");
         }
-        let (mixture, aim) = fit(search, &seen, wanted, prior_share)?;
+        let (mixture, directions, aim) = fit(search, &seen, wanted, prior_share)?;
         // Only stages from fits to the target itself can be compared.
         let settled = aims.last() == Some(&Aim::Weights);
         if aim == Aim::Weights || settled {
@@ -133,7 +133,7 @@ pub(super) fn adaptive(
             break (Some(mixture), "the budget of the search is spent");
         }
         let drawn_from = format!(
-            "{} components fitted to {}",
+            "{} components over {directions} directions, fitted to {}",
             mixture.components(),
             aim.text()
         );
@@ -164,7 +164,7 @@ fn fit(
     seen: &Seen,
     wanted: usize,
     prior_share: f64,
-) -> Result<(Arc<Mixture>, Aim), Error> {
+) -> Result<(Arc<Mixture>, usize, Aim), Error> {
     let ratios = seen.recycled.log_prior_ratios();
     let wanted = wanted as f64;
     let near = &seen.log_nearness;
@@ -197,5 +197,5 @@ fn fit(
             .collect::<Vec<f64>>(),
     };
     let chosen = select(target, prior_share, proposals).map_err(super::AdaptError::Fit)?;
-    Ok((Arc::new(chosen.mixture), aim))
+    Ok((Arc::new(chosen.mixture), chosen.directions, aim))
 }
