@@ -198,7 +198,11 @@ pub fn chains(
 }
 
 /// Logs of the accept numbers of a range of positions.
-fn uniforms(pool: &Pool<'_>, sequence: &Sequence, positions: std::ops::Range<usize>) -> Vec<f64> {
+pub(crate) fn uniforms(
+    pool: &Pool<'_>,
+    sequence: &Sequence,
+    positions: std::ops::Range<usize>,
+) -> Vec<f64> {
     let numbers = || positions.clone().map(|position| sequence.number(position));
     let (first, last) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
     let mut all = vec![0.0; (last - first) as usize + 1];

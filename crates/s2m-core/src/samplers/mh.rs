@@ -199,6 +199,37 @@ pub fn chain_ends(history: History<'_>, steps: NonZeroUsize) -> Vec<Option<usize
         .collect()
 }
 
+/// Chains of so many steps over all proposals, one after the other, and what they were on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// For each number of steps that was asked for, the state of every chain; none before its first
+    /// supported proposal.
+    pub states: Vec<Vec<Option<usize>>>,
+    /// Share of chains that accepted at each step.
+    pub acceptance: Vec<f64>,
+}
+
+/// Follows chains and notes their states after some numbers of steps, in ascending order.
+pub fn follow(history: History<'_>, steps: NonZeroUsize, after: &[usize]) -> Progress {
+    let steps = steps.get();
+    let chains = history.len() / steps;
+    let mut states = vec![Vec::with_capacity(chains); after.len()];
+    let mut accepted = vec![0_usize; steps];
+    for i in 0..chains {
+        let mut step = 0;
+        trace(history, i * steps, steps, |state, moved| {
+            accepted[step] += usize::from(moved);
+            step += 1;
+            if let Some(at) = after.iter().position(|&wanted| wanted == step) {
+                states[at].push(state.map(|s: State| s.position));
+            }
+        });
+    }
+    let share = |count: &usize| *count as f64 / chains.max(1) as f64;
+    let acceptance = accepted.iter().map(share).collect();
+    Progress { states, acceptance }
+}
+
 /// Runs the chain over the proposals `first … first + steps − 1`.
 fn chain(history: History<'_>, first: usize, steps: usize) -> ChainEnd {
     let mut end = ChainEnd {
@@ -609,5 +640,25 @@ mod tests {
             estimate + BOUND_ERRORS * error
         };
         assert!(slack(steps) <= 0.01 && slack(steps - 1) > 0.01, "{steps}");
+    }
+
+    #[test]
+    fn chains_that_are_followed_pass_where_shorter_chains_end() {
+        let none = f64::NEG_INFINITY;
+        let log_weights = [none, 0.0, 1.0, none, 0.0, 0.0, -1.0, 2.0];
+        let log_uniforms = [-0.1; 8];
+        let history = History {
+            log_weights: &log_weights,
+            log_uniforms: &log_uniforms,
+        };
+        let four = NonZeroUsize::new(4).unwrap();
+        let found = follow(history, four, &[1, 2, 4]);
+        assert_eq!(found.states[0], [None, Some(4)]);
+        assert_eq!(found.states[1], [Some(1), Some(5)]);
+        // −0.1 is not under log(e^−1): proposal 6 is refused, 7 is taken.
+        assert_eq!(found.states[2], [Some(2), Some(7)]);
+        assert_eq!(chain_ends(history, four), found.states[2]);
+        assert_eq!(found.acceptance.len(), 4);
+        assert_eq!(found.acceptance[2], 0.5);
     }
 }

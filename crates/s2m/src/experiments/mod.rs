@@ -14,6 +14,7 @@ mod evaluation;
 pub(crate) mod gaussians;
 mod illustration;
 mod line;
+mod rare_digits;
 mod rare_toys;
 mod report;
 pub mod results;
@@ -145,17 +146,20 @@ pub enum Experiment {
     SixLabels,
     /// Rare targets that are known exactly, with every way to adapt.
     RareToys,
+    /// Rare joint classes of the six-label MNIST, with every way to adapt.
+    RareDigits,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Gaussians,
         Self::Illustration,
         Self::Table1,
         Self::Calibration,
         Self::SixLabels,
         Self::RareToys,
+        Self::RareDigits,
     ];
 
     /// Its name as typed.
@@ -167,6 +171,7 @@ impl Experiment {
             Self::Calibration => "calibration",
             Self::SixLabels => "six-labels",
             Self::RareToys => "rare-toys",
+            Self::RareDigits => "rare-digits",
         }
     }
 
@@ -174,6 +179,7 @@ impl Experiment {
     pub fn networks(self) -> &'static str {
         match self {
             Self::Calibration => Self::Table1.name(),
+            Self::RareDigits => Self::SixLabels.name(),
             other => other.name(),
         }
     }
@@ -236,6 +242,7 @@ pub fn reproduce(
         Experiment::Calibration => calibration::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::SixLabels => six_labels::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::RareToys => rare_toys::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::RareDigits => rare_digits::run(&Bench::new(request, trainer, progress)?)?,
     };
     report::write(request, findings)
 }
@@ -443,7 +450,7 @@ mod tests {
     fn an_unknown_experiment_is_named_with_those_there_are() {
         assert_eq!(
             Experiment::parse("table2").unwrap_err().to_string(),
-            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys"
+            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits"
         );
         for experiment in Experiment::ALL {
             assert_eq!(Experiment::parse(experiment.name()).unwrap(), experiment);

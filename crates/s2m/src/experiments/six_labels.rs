@@ -33,7 +33,7 @@ macro_rules! stage {
     };
 }
 
-const GAN: Stage = stage!("gan", Gan);
+pub(super) const GAN: Stage = stage!("gan", Gan);
 
 /// Every network, in the order of training.
 pub(super) const STAGES: [Stage; 3] = [
@@ -42,7 +42,7 @@ pub(super) const STAGES: [Stage; 3] = [
     stage!("classifier", Classifier),
 ];
 
-const DATA: &str = "six-labels";
+pub(super) const DATA: &str = "six-labels";
 
 /// Proposals in a bank, per sample.
 const BANK: NonZeroUsize = NonZeroUsize::new(20).expect("20 is not zero");
