@@ -66,6 +66,7 @@ fn draw(model: &str, out: &Path) {
         settings: SampleSettings::default(),
         machine: Machine::default(),
         bank: None,
+        proposal: None,
         out,
         existing: Existing::Keep,
     };
