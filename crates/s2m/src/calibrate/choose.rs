@@ -1,7 +1,7 @@
 //! The order in which a calibration is chosen.
 //!
 //! Temperatures, the correction of D_v and label weights come from the first half of the held-out
-//! items, exclusion margins from the second. Of the generated items the first half decides how far D_v
+//! items, exclusion margins, where they are asked for, from the second. Of the generated items the first half decides how far D_v
 //! is tempered, and the second the floors and what is reported.
 
 use std::borrow::Cow;
@@ -296,7 +296,7 @@ impl Chosen<'_> {
         self.entry.odds_clip.unwrap_or(f64::INFINITY)
     }
 
-    /// The exclusion margin of every joint class that excludes a label.
+    /// The exclusion margin of every joint class that excludes a label, where margins are asked for.
     ///
     /// The exclusion error asked for is doubled until a margin leaves enough generated items; that is
     /// decided on the first half of the held-out items, so that the promise on the second stays exact.
@@ -307,9 +307,12 @@ impl Chosen<'_> {
         made: &Rows,
     ) -> Result<BTreeMap<String, MarginFound>, Error> {
         let mut report = BTreeMap::new();
+        let Some(asked) = settings.exclusion_error else {
+            return Ok(report);
+        };
         for query in self.queries.clone() {
             let ratios = [self.ratios(&query, first)?, self.ratios(&query, second)?];
-            let found = self.margin(settings, &query, ratios, made)?;
+            let found = self.margin([asked, settings.least_kept], &query, ratios, made)?;
             if let MarginFound::Promised { margin, .. } = found {
                 self.entry.margin.insert(query.text().to_owned(), margin);
             }
@@ -337,10 +340,11 @@ impl Chosen<'_> {
         ratios.collect::<Result<_, _>>().map_err(said)
     }
 
-    /// The margin of one query, from ratios of both halves.
+    /// The margin of one query, from ratios of both halves, by the exclusion error asked for and the
+    /// share of effective items that must be left.
     fn margin(
         &self,
-        settings: &CalibrationSettings,
+        [asked, least_kept]: [f64; 2],
         query: &Query,
         [first, second]: [Vec<f64>; 2],
         made: &Rows,
@@ -349,11 +353,11 @@ impl Chosen<'_> {
             let why = "no held-out item shows a label that it excludes";
             return Ok(MarginFound::None(why.to_owned()));
         }
-        let mut error = settings.exclusion_error;
+        let mut error = asked;
         let alone = self.effective_share(query, 1.0, made)?;
         while let Ok(found) = margin::exclusion_margin(&first, error) {
             let share = self.effective_share(query, found.value, made)?;
-            if share >= settings.least_kept * alone {
+            if share >= least_kept * alone {
                 break;
             }
             error *= 2.0;
@@ -361,7 +365,7 @@ impl Chosen<'_> {
                 return Ok(MarginFound::None(format!(
                     "even an exclusion error of {} would take more than {:.0} % of the effective items",
                     error / 2.0,
-                    100.0 * (1.0 - settings.least_kept)
+                    100.0 * (1.0 - least_kept)
                 )));
             }
         }
@@ -539,10 +543,9 @@ impl Chosen<'_> {
                     effective_share: kept.effective_share,
                 })
             };
-            let none = || MarginFound::None("it was not looked for".to_owned());
             let joint = JointClass {
                 supported,
-                margin: margins.remove(query.text()).unwrap_or_else(none),
+                margin: margins.remove(query.text()),
                 effective_share: shares.get(query.text()).copied(),
                 floor,
                 without_floor: at(0.0),
@@ -675,8 +678,8 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
         ));
     }
     let none = |joint: &JointClass| match &joint.margin {
-        MarginFound::None(why) => Some(why.clone()),
-        MarginFound::Promised { .. } => None,
+        Some(MarginFound::None(why)) => Some(why.clone()),
+        Some(MarginFound::Promised { .. }) | None => None,
     };
     let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (query, joint) in &found.joint_classes {
@@ -692,12 +695,12 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
         };
         warnings.push(format!("no exclusion margin for {shown}: {why}"));
     }
-    let loosened = |joint: &&JointClass| matches!(joint.margin, MarginFound::Promised { exclusion_error, .. } if exclusion_error > settings.exclusion_error);
+    let asked = settings.exclusion_error.unwrap_or(1.0);
+    let loosened = |joint: &&JointClass| matches!(joint.margin, Some(MarginFound::Promised { exclusion_error, .. }) if exclusion_error > asked);
     let count = found.joint_classes.values().filter(loosened).count();
     if count > 0 {
         warnings.push(format!(
-            "the exclusion error of {count} joint classes is above {}: stricter margins would leave too few items, as they do where labels are wrong for a share of the items",
-            settings.exclusion_error
+            "the exclusion error of {count} joint classes is above {asked}: stricter margins would leave too few items, as they do where labels are wrong for a share of the items"
         ));
     }
     if found.class.at_limit && found.class.temperature != 1.0 {

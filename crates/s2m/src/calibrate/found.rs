@@ -15,7 +15,7 @@ use crate::error::Error;
 pub struct Found {
     /// Name of the bundle.
     pub model: String,
-    /// Held-out real items, each with a label that it shows; half of them for the margins alone.
+    /// Held-out real items, each with a label that it shows; half of them for margins and for what is reported.
     pub held_out_real: usize,
     /// Fresh generated items.
     pub generated: usize,
@@ -183,8 +183,9 @@ pub struct LabelPair {
 pub struct JointClass {
     /// Generated items with weight.
     pub supported: usize,
-    /// Its exclusion margin.
-    pub margin: MarginFound,
+    /// Its exclusion margin; left out where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<MarginFound>,
     /// Effective share of generated items: without the real output, by its likelihood, and as used;
     /// null where too few items have weight.
     pub effective_share: Option<Shares>,

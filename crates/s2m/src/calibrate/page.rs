@@ -90,40 +90,36 @@ fn joint_classes(found: &Found) -> String {
         return "<p class=\"quiet\">There are too many labels to list their joint classes.</p>\n"
             .to_owned();
     }
-    let heads = [
+    let mut heads = vec![
         "query",
         "items with weight",
         "effective share<small>without the real output</small>",
         "effective share<small>by its likelihood</small>",
         "effective share<small>as used</small>",
-        "exclusion error<small>promised</small>",
-        "margin",
         "floor",
         "predicted purity<small>without the floor</small>",
         "predicted purity<small>with it</small>",
     ];
+    let margins = found.joint_classes.values().any(|j| j.margin.is_some());
+    if margins {
+        heads.extend(["margin", "exclusion error<small>promised</small>"]);
+    }
     let row = |(query, joint): (&String, &JointClass)| {
-        let (margin, error) = match &joint.margin {
-            MarginFound::Promised {
-                margin,
-                exclusion_error,
-                ..
-            } => (format!("{margin:.4}"), Some(*exclusion_error)),
-            MarginFound::None(_) => ("–".to_owned(), None),
-        };
         let shares = joint.effective_share;
-        vec![
+        let mut cells = vec![
             format!("<code>{}</code>", escape(query)),
             count(joint.supported),
             percent(shares.map(|s| s.without_real)),
             percent(shares.map(|s| s.by_likelihood)),
             percent(shares.map(|s| s.used)),
-            percent(error),
-            margin,
             format!("{:.3}", joint.floor),
             percent(joint.without_floor.map(|p| p.predicted_purity)),
             percent(joint.with_floor.map(|p| p.predicted_purity)),
-        ]
+        ];
+        if margins {
+            cells.extend(margin(joint));
+        }
+        cells
     };
     let rows: Vec<_> = found
         .joint_classes
@@ -131,12 +127,26 @@ fn joint_classes(found: &Found) -> String {
         .take(MOST_ROWS)
         .map(row)
         .collect();
-    let caption = format!(
-        "Of {} generated items. The exclusion error is the probability that a new real item which shows an \
-         excluded label gets weight; it says nothing about generated items.",
-        count(found.generated / 2)
-    );
+    let mut caption = format!("Of {} generated items.", count(found.generated / 2));
+    if margins {
+        caption.push_str(
+            " The exclusion error is the probability that a new real item which shows an excluded label gets \
+             weight; it says nothing about generated items.",
+        );
+    }
     table(&caption, &heads, &rows).replacen("<table>", "<table class=\"wide\">", 1)
+}
+
+/// A margin and what it promises.
+fn margin(joint: &JointClass) -> [String; 2] {
+    match &joint.margin {
+        Some(MarginFound::Promised {
+            margin,
+            exclusion_error,
+            ..
+        }) => [format!("{margin:.4}"), percent(Some(*exclusion_error))],
+        Some(MarginFound::None(_)) | None => ["–".to_owned(), percent(None)],
+    }
 }
 
 fn points(of: &Reliability) -> Vec<[f64; 3]> {
