@@ -31,12 +31,11 @@ pub struct Found {
     pub class_on_generated: Sureness,
     /// The real output.
     pub real: RealFound,
-    /// Log likelihood of held-out items with their labels, per item and up to a constant: the gain of
-    /// the real output less the loss of the class output.
-    pub score: f64,
-    /// The ways to fit the real output that were tried, by their scores; empty where one was asked for.
+    /// What a way to fit the real output is chosen by.
+    pub way: WayFound,
+    /// The same of every way that was tried; empty where one was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub ways: BTreeMap<String, f64>,
+    pub ways: BTreeMap<String, WayFound>,
     /// Weights of the labels, as stated and as estimated.
     pub label_weights: LabelWeights,
     /// Every joint class, by its query.
@@ -120,6 +119,16 @@ pub struct RealFound {
     pub before: Reliability,
     /// Corrected, at the temperature by likelihood.
     pub after: Reliability,
+}
+
+/// How corrected odds of the real output do before they are tempered, on the first half of the items.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WayFound {
+    /// Effective share of generated items that they leave.
+    pub effective_share: f64,
+    /// Mean distance of predicted and seen shares of real items, each item by a correction that was not
+    /// fitted to it.
+    pub reliability_error: f64,
 }
 
 /// Predicted against seen.

@@ -386,6 +386,10 @@ fn renumber(data: &mut Loaded, labels: &Labels) -> Result<(), Error> {
 /// Bins of a reliability curve.
 const BINS: usize = 10;
 
+/// Largest reliability error of odds that count as reliable: the width of a bin. A smaller one would ask
+/// of a few hundred held-out items what only thousands can show.
+pub(crate) const RELIABLE: f64 = 1.0 / BINS as f64;
+
 /// Of items with about the same predicted probability: the mean prediction and the share for which it
 /// was so, by weight.
 fn reliability(items: impl Iterator<Item = (f64, bool, f64)>) -> Reliability {
@@ -443,6 +447,7 @@ mod tests {
         } = CalibrationSettings::default();
         let guide = include_str!("../../../../docs/calibration.md");
         assert!(guide.contains(&format!("`--purity` ({purity} unless said otherwise)")));
+        assert!(guide.contains(&format!("a reliability error of at most {RELIABLE}")));
         let guide = include_str!("../../../../docs/training.md");
         assert!(guide.contains(&format!(
             "| {share}, {purity}, {highest}, {kept}, no margins,"

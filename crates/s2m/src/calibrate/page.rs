@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::found::{Found, JointClass, MarginFound, Reliability};
+use super::RELIABLE;
+use super::found::{Found, JointClass, MarginFound, Reliability, WayFound};
 use crate::page::html::{count, escape};
 use crate::page::{document, plots, section};
 
@@ -220,23 +221,39 @@ fn real(found: &Found) -> String {
         "loss",
         "above the least<small>± standard error</small>",
     ];
-    let mut ways = String::new();
-    for (name, score) in &found.ways {
-        let _ = writeln!(ways, "<li>{}: {score:.4}</li>", escape(name));
-    }
-    let ways = if ways.is_empty() {
-        ways
-    } else {
-        format!(
-            "<p>Ways to fit it, by the log likelihood of held-out items with their labels:</p>\n<ul>\n{ways}</ul>\n"
-        )
-    };
-    said + &ways
+    said + &ways(found)
         + &table(
             "Loss of a real and a generated item together, on items that the correction was not fitted to. The simplest within one standard error of the least is chosen.",
             &heads,
             &rows,
         )
+}
+
+/// The ways to fit the real output, where several were tried.
+fn ways(found: &Found) -> String {
+    if found.ways.is_empty() {
+        return String::new();
+    }
+    let row = |(name, way): (&String, &WayFound)| {
+        let chosen = if *way == found.way { " (kept)" } else { "" };
+        vec![
+            format!("{}{chosen}", escape(name)),
+            percent(Some(way.effective_share)),
+            percent(Some(way.reliability_error)),
+        ]
+    };
+    let caption = format!(
+        "Ways to fit it, by its corrected odds on the first half of the items, before any tempering. Kept is the \
+         one that leaves the most effective items among those off by at most {}.",
+        percent(Some(RELIABLE))
+    );
+    let heads = [
+        "way",
+        "effective share<small>of generated items</small>",
+        "mean distance<small>of predicted and seen</small>",
+    ];
+    let rows: Vec<Vec<String>> = found.ways.iter().map(row).collect();
+    table(&caption, &heads, &rows)
 }
 
 fn label_weights(found: &Found) -> String {
