@@ -160,6 +160,39 @@ pub fn tempered(log_scores: &[f64], log_base: &[f64], power: f64) -> Vec<f64> {
     pairs.map(|(score, base)| power * score + base).collect()
 }
 
+/// Leaves about `most` points, with weights that make them stand for all: a point is kept with
+/// probability `min(1, w/τ)` and then has weight `max(w, τ)`. No point is kept twice.
+///
+/// One uniform number belongs to each point. Gives the points kept, in order, and their log weights.
+pub fn thin(log_weights: &[f64], uniforms: &[f64], most: usize) -> (Vec<usize>, Vec<f64>) {
+    let mut sorted: Vec<f64> = log_weights
+        .iter()
+        .copied()
+        .filter(|w| w.is_finite())
+        .collect();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let log_threshold = if sorted.len() <= most {
+        f64::NEG_INFINITY
+    } else {
+        // With the i heaviest kept for sure, the rest share what is left: τ = Σ_rest w / (most − i).
+        let mut rest = vec![f64::NEG_INFINITY; sorted.len() + 1];
+        for (i, weight) in sorted.iter().enumerate().rev() {
+            rest[i] = log_sum_exp([rest[i + 1], *weight].into_iter());
+        }
+        let sure = (0..most).find(|&i| sorted[i] <= rest[i] - ((most - i) as f64).ln());
+        let sure = sure.unwrap_or(most.saturating_sub(1));
+        rest[sure] - ((most - sure) as f64).ln()
+    };
+    let kept = |&(i, weight): &(usize, f64)| {
+        weight.is_finite() && uniforms[i].ln() < weight - log_threshold
+    };
+    let points = log_weights.iter().copied().enumerate();
+    points
+        .filter(kept)
+        .map(|(i, weight)| (i, weight.max(log_threshold)))
+        .unzip()
+}
+
 /// Share of the target's weight on these points that a proposal reaches through its share of the prior
 /// alone: where its components together are less dense than that share.
 ///

@@ -76,3 +76,32 @@ fn a_mode_without_a_component_shows() {
     assert_eq!(uncovered(&mixture, &points[..3], &logs[..3]), 0.0);
     assert_eq!(uncovered(&mixture, &points, &[f64::NEG_INFINITY; 5]), 0.0);
 }
+
+#[test]
+fn thinned_points_stand_for_all() {
+    let heavy = |i: i32| if i % 50 == 49 { 3.0 } else { 0.0 };
+    let logs: Vec<f64> = (0..5000)
+        .map(|i| f64::from(i % 50) * 0.1 + heavy(i))
+        .collect();
+    let mut uniforms = vec![0.0; logs.len()];
+    Proposals::new(2).fill_uniform(crate::proposals::Purpose::Mixture, 0, &mut uniforms);
+    let (kept, weights) = thin(&logs, &uniforms, 1000);
+    assert!((900..1100).contains(&kept.len()), "{} kept", kept.len());
+    assert!(kept.windows(2).all(|pair| pair[0] < pair[1]));
+    // The sum of weights is kept: its standard error is below 2 %.
+    let all = log_sum_exp(logs.iter().copied());
+    let left = log_sum_exp(weights.iter().copied());
+    assert!((left - all).abs() < 0.08, "{left} for {all}");
+    // Light points stand for more than themselves, heavy ones only for themselves.
+    let heaviest = kept
+        .iter()
+        .zip(&weights)
+        .find(|(i, _)| **i % 50 == 49)
+        .unwrap();
+    assert_eq!(*heaviest.1, logs[49]);
+    let lightest = weights.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!(lightest > 0.0);
+    let few = thin(&logs[..100], &uniforms[..100], 1000);
+    assert_eq!((few.0.len(), few.1), (100, logs[..100].to_vec()));
+    assert!(thin(&[f64::NEG_INFINITY; 3], &[0.5; 3], 2).0.is_empty());
+}

@@ -8,16 +8,16 @@
 //! a few stages, not ten thousand proposals per item.
 //!
 //! It stops once drawing all samples costs less than another stage, or once a stage no longer lowers the
-//! calls per sample by a stated share. As long as a stage of twice the size costs less than that share
-//! of what is left to draw, that is tried first: more proposals make better fits.
+//! calls per sample by a stated share. Where no stage was that much better than the prior, the prior it
+//! stays: in some latent spaces no mixture of a few normal distributions comes near the target.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use s2m_core::adaptation::{effective, largest_power, tempered};
+use s2m_core::adaptation::{effective, largest_power, tempered, thin};
 use s2m_core::mixture::Mixture;
 use s2m_core::mixture::select::{Points, select};
-use s2m_core::proposals::Proposals;
+use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::samplers::{Failure, MIN_SUPPORTED, PILOT_BUDGET};
 
 use super::record::{ProposalRecord, Record};
@@ -36,8 +36,11 @@ const STAGE_FACTOR: usize = 10;
 /// Most proposals of a search.
 const MAX_SEARCH: usize = 1 << 20;
 
-/// Weight that may be left out of a fit, in its lightest points, to keep it quick.
-const LEFT_OUT: f64 = 1e-3;
+/// Points of a fit, as a multiple of the effective ones wanted; more are thinned out.
+const POINTS_FACTOR: usize = 20;
+
+/// Which uniform number of [`Purpose::Mixture`] decides whether point 0 stays; those before it serve fits.
+const THINNING: u64 = 1 << 40;
 
 /// Largest power of nearness: beyond it the fit would only crowd together.
 const MAX_NEARNESS_POWER: f64 = 16.0;
@@ -79,7 +82,7 @@ pub(super) fn adaptive(
     max_calls: Option<usize>,
 ) -> Result<Result<Found, Failure>, Error> {
     let wanted = wanted_effective(search.size);
-    let mut round = STAGE_FACTOR * wanted;
+    let round = STAGE_FACTOR * wanted;
     // Half of what is allowed is for the samples themselves.
     let most = max_calls.map_or(MAX_SEARCH, |calls| (calls / 2).min(MAX_SEARCH));
     let mut seen = Seen::new(search);
@@ -96,7 +99,7 @@ pub(super) fn adaptive(
         if cheap && last == 0 {
             break (None, "samples from the prior cost less than another stage");
         }
-        let (mixture, aim) = fit(search, &seen, wanted, prior_share)?;
+        let (mixture, directions, aim) = fit(search, &seen, wanted, prior_share)?;
         // Only stages from fits to the target itself can be compared.
         let settled = aims.last() == Some(&Aim::Weights);
         if aim == Aim::Weights || settled {
@@ -107,10 +110,7 @@ pub(super) fn adaptive(
                 (Some(now), Some(before)) => 1.0 - now / before,
                 _ => 1.0,
             };
-            let left = cost(last).map_or(0.0, |calls| calls * samples.get() as f64);
-            if settled && gained < gain && 2.0 * round as f64 <= gain * left {
-                round *= 2;
-            } else if settled && gained < gain {
+            if settled && gained < gain {
                 let first = cost(0).unwrap_or(f64::INFINITY);
                 let helps = cost(last).is_some_and(|calls| calls < (1.0 - gain) * first);
                 break if helps {
@@ -133,7 +133,7 @@ pub(super) fn adaptive(
             break (Some(mixture), "the budget of the search is spent");
         }
         let drawn_from = format!(
-            "{} components fitted to {}",
+            "{} components over {directions} directions, fitted to {}",
             mixture.components(),
             aim.text()
         );
@@ -164,7 +164,7 @@ fn fit(
     seen: &Seen,
     wanted: usize,
     prior_share: f64,
-) -> Result<(Arc<Mixture>, Aim), Error> {
+) -> Result<(Arc<Mixture>, usize, Aim), Error> {
     let ratios = seen.recycled.log_prior_ratios();
     let wanted = wanted as f64;
     let near = &seen.log_nearness;
@@ -179,38 +179,23 @@ fn fit(
     };
     let power = aim.power();
     let log_weights = tempered(scores, &ratios, power);
-    let kept = heaviest(&log_weights);
+    // Which points stay, which are held out and where centres start belongs to this stage.
+    let proposals = Proposals::new(search.session.seed).at_stage(search.stages.len() as u16);
+    let mut uniforms = vec![0.0; log_weights.len()];
+    proposals.fill_uniform(Purpose::Mixture, THINNING, &mut uniforms);
+    let most = POINTS_FACTOR * wanted as usize;
+    let (kept, log_weights) = thin(&log_weights, &uniforms, most);
     let size = search.size;
     let point = |&i: &usize| &seen.recycled.points()[i * size..(i + 1) * size];
     let points: Vec<f32> = kept.iter().flat_map(point).copied().collect();
     let target = Points {
         points: &points,
-        log_weights: &kept.iter().map(|&i| log_weights[i]).collect::<Vec<f64>>(),
+        log_weights: &log_weights,
         log_scores: &kept
             .iter()
             .map(|&i| power * scores[i])
             .collect::<Vec<f64>>(),
     };
-    // Which points are held out, and where centres start, belongs to this stage.
-    let proposals = Proposals::new(search.session.seed).at_stage(search.stages.len() as u16);
     let chosen = select(target, prior_share, proposals).map_err(super::AdaptError::Fit)?;
-    Ok((Arc::new(chosen.mixture), aim))
-}
-
-/// The points that hold all but [`LEFT_OUT`] of the weight.
-fn heaviest(log_weights: &[f64]) -> Vec<usize> {
-    let total = s2m_core::log_sum_exp(log_weights.iter().copied());
-    let mut order: Vec<usize> = (0..log_weights.len()).collect();
-    order.sort_by(|&a, &b| log_weights[b].total_cmp(&log_weights[a]).then(a.cmp(&b)));
-    let mut held = 0.0;
-    let mut kept: Vec<usize> = order
-        .into_iter()
-        .take_while(|&i| {
-            let needed = held < 1.0 - LEFT_OUT;
-            held += (log_weights[i] - total).exp();
-            needed
-        })
-        .collect();
-    kept.sort_unstable();
-    kept
+    Ok((Arc::new(chosen.mixture), chosen.directions, aim))
 }

@@ -14,6 +14,7 @@ mod evaluation;
 pub(crate) mod gaussians;
 mod illustration;
 mod line;
+mod rare_toys;
 mod report;
 pub mod results;
 mod six_labels;
@@ -142,16 +143,19 @@ pub enum Experiment {
     Calibration,
     /// MNIST with six labels: partial and boolean queries.
     SixLabels,
+    /// Rare targets that are known exactly, with every way to adapt.
+    RareToys,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Gaussians,
         Self::Illustration,
         Self::Table1,
         Self::Calibration,
         Self::SixLabels,
+        Self::RareToys,
     ];
 
     /// Its name as typed.
@@ -162,6 +166,7 @@ impl Experiment {
             Self::Table1 => "table1",
             Self::Calibration => "calibration",
             Self::SixLabels => "six-labels",
+            Self::RareToys => "rare-toys",
         }
     }
 
@@ -230,6 +235,7 @@ pub fn reproduce(
         Experiment::Table1 => table1::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::Calibration => calibration::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::SixLabels => six_labels::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::RareToys => rare_toys::run(&Bench::new(request, trainer, progress)?)?,
     };
     report::write(request, findings)
 }
@@ -437,7 +443,7 @@ mod tests {
     fn an_unknown_experiment_is_named_with_those_there_are() {
         assert_eq!(
             Experiment::parse("table2").unwrap_err().to_string(),
-            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels"
+            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys"
         );
         for experiment in Experiment::ALL {
             assert_eq!(Experiment::parse(experiment.name()).unwrap(), experiment);

@@ -1,4 +1,4 @@
-//! Pictures of samples: PNG files, montages, scatter plots and histograms.
+//! Pictures of samples: PNG files, montages, scatter plots, histograms and curves.
 //!
 //! Everything is drawn here, pixel by pixel and with our own font, so that a picture needs no
 //! installed font and no drawing library, and the same samples always give the same bytes.
@@ -7,6 +7,7 @@ mod axis;
 mod canvas;
 mod font;
 mod grid;
+mod lines;
 mod rows;
 mod scatter;
 
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 pub use canvas::{Canvas, Colour};
 pub use grid::{Picture, image_grid};
+pub use lines::{Chart, Curve, charts};
 pub use rows::{Mark, Marked, Row, Section, named_rows};
 pub use scatter::{Drawing, Panel, scatter};
 
