@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result<()> {
             },
             machine: Machine::default(),
             bank: None,
+            proposal: None,
             out: &out,
             existing: Existing::Replace,
         };

@@ -78,21 +78,57 @@ fn exact_networks_need_no_calibration() {
     assert!(found.warnings.is_empty(), "{:?}", found.warnings);
     let joint = &found.joint_classes["A - B"];
     assert!(joint.without_floor.unwrap().predicted_purity > 0.99);
-    assert!(
-        matches!(joint.margin, MarginFound::Promised { exclusion_error, .. } if exclusion_error <= 0.01)
-    );
+    assert_eq!(joint.margin, None);
     // The bundle opens with what was found, and keeps the report.
     let bundle = models::open(&out).unwrap();
     let temperature = bundle.manifest().calibration.temperature.real;
     assert_eq!(temperature, found.real.used);
     let page = fs::read_to_string(out.join(PAGE)).unwrap();
     assert!(page.contains("A - B") && !page.contains("<script"));
+    assert!(!page.contains("exclusion error"));
     let report: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(out.join(REPORT)).unwrap()).unwrap();
     assert_eq!(
         report["held_out_real"],
         serde_json::json!(found.held_out_real)
     );
+}
+
+/// Margins come when they are asked for, and go when they are not.
+#[test]
+fn an_exclusion_error_asks_for_margins() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, out) = (recipe(folder.path(), 0), folder.path().join("margins.s2m"));
+    let mut with = asked(Path::new("gaussians-exact"), &data, Some(&out));
+    with.settings.exclusion_error = Some(0.01);
+    let found = calibrated(&with).found;
+    let promised = |query: &str| match &found.joint_classes[query].margin {
+        Some(MarginFound::Promised {
+            margin,
+            exclusion_error,
+            ..
+        }) => (*margin, *exclusion_error),
+        other => panic!("{other:?}"),
+    };
+    let margins = || {
+        models::open(&out)
+            .unwrap()
+            .manifest()
+            .calibration
+            .margin
+            .clone()
+    };
+    let stored = margins();
+    for query in ["A - B", "B - A"] {
+        let (margin, error) = promised(query);
+        assert!(error > 0.0 && error <= 0.01, "{query}: {error}");
+        assert_eq!(stored[query], margin);
+    }
+    let page = fs::read_to_string(out.join(PAGE)).unwrap();
+    assert!(page.contains("exclusion error"));
+    calibrated(&asked(&out, &data, None));
+    assert_eq!(margins().keys().collect::<Vec<_>>(), ["default"]);
+    assert_eq!(margins()["default"], 1.0);
 }
 
 /// An audit measures what posteriors predict, and samples carry its correction.

@@ -422,6 +422,34 @@ fn table_1_has_every_row_with_the_papers_figures_and_the_bounds() {
     assert_eq!(again, made);
 }
 
+/// Bundles have no margins; the arm that has them is calibrated on its own, from the same held-out items.
+#[test]
+fn the_calibration_has_an_arm_with_margins() {
+    let place = Place::new();
+    for family in ["mnist", "fashion-mnist"] {
+        write_idx(&place.path("data").join(family), "train", 10_000);
+        write_idx(&place.path("data").join(family), "t10k", 200);
+    }
+    let made = place.reproduce(Experiment::Calibration, Some(&Toys::new(pictures)));
+    let lines: Vec<usize> = made.tables.iter().map(|table| table.rows.len()).collect();
+    // Promises of two seeds of every data set; then settings, floors and wrong labels of each.
+    assert_eq!(lines, [3 * 2, 5, 6, 6, 5, 6, 6, 5, 6, 6]);
+    let promised = |name: &str| {
+        let row = made.tables[0].rows.iter().find(|row| row[0] == name);
+        row.unwrap_or_else(|| panic!("{:?}", made.tables[0]))
+    };
+    // Some 50 held-out items show an excluded label, and 99 are needed.
+    assert_eq!(promised("MNIST-3/5, seed 0")[1..3], ["1.0000", "-"]);
+    let even = promised("MNIST-Even, seed 1");
+    let number = |cell: &str| -> f64 { cell.parse().unwrap() };
+    assert!(
+        number(&even[1]) < 1.0 && number(&even[2]) <= 1.0,
+        "{even:?}"
+    );
+    let again = place.reproduce(Experiment::Calibration, None);
+    assert_eq!(again, made);
+}
+
 #[test]
 fn nothing_trained_means_that_everything_is_missing_and_nothing_fails() {
     let place = Place::new();

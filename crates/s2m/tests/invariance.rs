@@ -40,6 +40,7 @@ fn request<'a>(model: &'a Path, query: &'a str, out: &'a Path) -> Request<'a> {
         },
         machine: Machine::default(),
         bank: None,
+        proposal: None,
         out,
         existing: Existing::Keep,
     }

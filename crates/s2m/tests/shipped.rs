@@ -23,12 +23,12 @@ const SAMPLES: usize = 2000;
 
 /// A shipped bundle of pictures, who judges it, which original classes `A - B` is, and the accuracy
 /// of its 10,000 samples by `reject` at TV 0.01 in the run behind `experiments/table1/RESULTS.md`.
-/// Of the three seeds the one with the fewest generator calls per sample ships.
+/// Of the three seeds the one that had the fewest generator calls per sample when models first shipped.
 const SHIPPED: [(&str, &str, &[usize], f64); 4] = [
-    ("mnist-3-5", "mnist", &[5], 0.9921),
-    ("mnist-even", "mnist", EVEN, 0.9880),
-    ("fmnist-even", "fashion-mnist", EVEN, 0.9871),
-    ("mnist-even-conditional", "mnist", EVEN, 0.9909),
+    ("mnist-3-5", "mnist", &[5], 0.9881),
+    ("mnist-even", "mnist", EVEN, 0.9764),
+    ("fmnist-even", "fashion-mnist", EVEN, 0.9816),
+    ("mnist-even-conditional", "mnist", EVEN, 0.9861),
 ];
 const EVEN: &[usize] = &[0, 2, 4, 6, 8];
 
@@ -66,6 +66,7 @@ fn draw(model: &str, out: &Path) {
         settings: SampleSettings::default(),
         machine: Machine::default(),
         bank: None,
+        proposal: None,
         out,
         existing: Existing::Keep,
     };

@@ -19,7 +19,7 @@ const EXAMPLES: &str = "Examples:
   s2m calibrate mnist-even --data mnist-even.toml --out mine.s2m
 
 Held-out items with one label each decide temperatures, how the real output is corrected and tempered,
-exclusion margins and floors; `s2m fit` has done it once. The report is kept in the bundle, as
+and, with generated ones, floors; `s2m fit` has done it once. The report is kept in the bundle, as
 calibration.html and calibration.json. An audit is a table of items with every label known: it corrects
 the purity that is predicted. Banks stay good.";
 
@@ -68,10 +68,10 @@ struct ChoiceOptions {
     #[arg(long, value_name = "P", default_value_t = CalibrationSettings::default().purity)]
     purity: f64,
 
-    /// Largest share of held-out items with an excluded label that may get weight; larger, with a
-    /// warning, where it would leave too few items
-    #[arg(long, value_name = "D", default_value_t = CalibrationSettings::default().exclusion_error)]
-    exclusion_error: f64,
+    /// For experts: exclusion margins, by the largest share of held-out items with an excluded label that
+    /// may get weight; larger, with a warning, where it would leave too few items [default: no margins]
+    #[arg(long, value_name = "D")]
+    exclusion_error: Option<f64>,
 
     /// Share of the effective sample size that the real output must leave
     #[arg(long, value_name = "S", default_value_t = CalibrationSettings::default().least_effective_share)]

@@ -100,7 +100,7 @@ struct GeneratorOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Fitting")]
 struct FittingOptions {
-    /// How the real output is fitted [default: all ways, and the one with the best held-out likelihood]
+    /// How the real output is fitted [default: all ways, and the one that leaves the most effective items]
     #[arg(long, value_enum, conflicts_with_all = ["backbone", "from"])]
     real: Option<WayName>,
 

@@ -86,6 +86,9 @@ pub struct Choice {
     pub chosen: Corrected,
     /// All of them, the simplest first.
     pub tried: Vec<Tried>,
+    /// Log odds of real and of generated items, each by the chosen kind fitted without its part; in no
+    /// order of meaning.
+    pub held_out: [Vec<f64>; 2],
 }
 
 /// Parts that items are dealt into; each is judged by what was fitted to the others.
@@ -102,31 +105,31 @@ pub fn choose(
 ) -> Result<Choice, TemperatureError> {
     let by_item = Order::of(items);
     let fits: [Fit; 3] = [by_temperature, by_platt, by_isotonic];
-    let mut losses: [Vec<Vec<f64>>; 3] = [const { Vec::new() }; 3];
+    let mut log_odds: [[Vec<f64>; 2]; 3] = Default::default();
     for fold in 0..FOLDS {
         let sides = [
             deal(real, |at| by_item.fold(items[at]) == fold),
             deal(generated, |at| at % FOLDS == fold),
         ];
         let (train, test): (Vec<_>, Vec<_>) = sides.into_iter().unzip();
-        for (fit, losses) in fits.iter().zip(&mut losses) {
+        for (fit, log_odds) in fits.iter().zip(&mut log_odds) {
             // A side with fewer items than folds is too small to choose by.
             if test.iter().any(Vec::is_empty) || train.iter().any(Vec::is_empty) {
                 continue;
             }
             let fitted = fit(&train[0], &train[1], clip)?;
-            for (side, sign) in test.iter().zip([1.0, -1.0]) {
-                let loss = |v: &f32| softplus(-sign * bounded(fitted.log_odds(*v), clip));
-                losses.push(side.iter().map(loss).collect());
+            for (side, log_odds) in test.iter().zip(log_odds) {
+                log_odds.extend(side.iter().map(|v| bounded(fitted.log_odds(*v), clip)));
             }
         }
     }
-    let tried = compare(&losses);
+    let tried = compare(&log_odds);
     let within = |tried: &Tried| tried.excess[0] <= tried.excess[1];
     let at = tried.iter().position(within).unwrap_or(0);
     Ok(Choice {
         chosen: fits[at](real, generated, clip)?,
         tried,
+        held_out: log_odds[at].clone(),
     })
 }
 
@@ -168,21 +171,21 @@ fn bounded(log_odds: f64, clip: f64) -> f64 {
 const NAMES: [&str; 3] = ["temperature", "platt", "isotonic"];
 
 /// Mean losses, and their excess over the least with its standard error from paired differences.
-fn compare(losses: &[Vec<Vec<f64>>; 3]) -> Vec<Tried> {
-    // Sides alternate: real, generated, real, …
-    let side = |of: usize, parity: usize| {
-        let parts = losses[of].iter().skip(parity).step_by(2);
-        parts.flatten().copied().collect::<Vec<f64>>()
+fn compare(log_odds: &[[Vec<f64>; 2]; 3]) -> Vec<Tried> {
+    let losses = |of: usize, side: usize| -> Vec<f64> {
+        let sign = [1.0, -1.0][side];
+        let loss = |log_odds: &f64| softplus(-sign * log_odds);
+        log_odds[of][side].iter().map(loss).collect()
     };
-    let total = |of: usize| (0..2).map(|parity| moments(&side(of, parity))[0]).sum();
+    let total = |of: usize| (0..2).map(|side| moments(&losses(of, side))[0]).sum();
     let totals: [f64; 3] = [0, 1, 2].map(total);
     let best = (0..3)
         .min_by(|&a, &b| totals[a].total_cmp(&totals[b]))
         .unwrap_or(0);
     let tried = |of: usize| {
         let squared: f64 = (0..2)
-            .map(|parity| {
-                let pairs = side(of, parity).into_iter().zip(side(best, parity));
+            .map(|side| {
+                let pairs = losses(of, side).into_iter().zip(losses(best, side));
                 let differences: Vec<f64> = pairs.map(|(a, b)| a - b).collect();
                 moments(&differences)[1] / differences.len().max(1) as f64
             })

@@ -1,13 +1,13 @@
 //! The order in which a calibration is chosen.
 //!
 //! Temperatures, the correction of D_v and label weights come from the first half of the held-out
-//! items, exclusion margins from the second. Of the generated items the first half decides how far D_v
+//! items, exclusion margins, where they are asked for, from the second. Of the generated items the first half decides how far D_v
 //! is tempered, and the second the floors and what is reported.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use s2m_core::calibration::correction::{self, Correction};
+use s2m_core::calibration::correction::{self, Choice, Correction};
 use s2m_core::calibration::margin::{self, MarginError};
 use s2m_core::calibration::odds::{self, Generated};
 use s2m_core::calibration::{priors, purity, temperature};
@@ -26,7 +26,7 @@ use s2m_model::manifest::{
 
 use super::found::{
     Found, JointClass, LabelPair, LabelWeights, MarginFound, Prediction, RealFound, Reliability,
-    Shares, Sureness,
+    Shares, Sureness, WayFound,
 };
 use super::held_out::{Half, Rows};
 use super::{CalibrationSettings, LabelWeightsChoice, audit, reliability};
@@ -145,6 +145,10 @@ impl HeldOut<'_> {
         let used = work.entry.temperature.real;
         let shares = work.shares(&made_second, [by_likelihood, used])?;
         let joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
+        let of_second = |log_odds: &dyn Fn(f32) -> f64| {
+            let of = |rows: &Rows| rows.real.iter().map(|&v| log_odds(v)).collect();
+            real_reliability(&[of(&second), of(&made_second)])
+        };
         let real = RealFound {
             correction: work.correction.name().to_owned(),
             tried: chosen
@@ -158,10 +162,8 @@ impl HeldOut<'_> {
             odds_clip: clip,
             auc: odds::auc(&second.real, &made_second.real),
             gain: work.gain([&second, &made_second]),
-            before: real_reliability([&second, &made_second], f64::from),
-            after: real_reliability([&second, &made_second], |v| {
-                work.correction.log_odds(f64::from(v)) / by_likelihood
-            }),
+            before: of_second(&f64::from),
+            after: of_second(&|v| work.correction.log_odds(f64::from(v)) / by_likelihood),
         };
         let mut found = Found {
             model: self.bundle.manifest().name.clone(),
@@ -172,7 +174,7 @@ impl HeldOut<'_> {
             class_reliability: class_reliability(&second, class.temperature),
             class_on_real: sureness(&second.class, classes, class.temperature),
             class_on_generated: sureness(&made_second.class, classes, class.temperature),
-            score: work.gain([&first, &made_first]) - class_loss(&first, class.temperature),
+            way: way_found(&chosen, &made_first, clip),
             ways: BTreeMap::new(),
             real,
             label_weights,
@@ -296,7 +298,7 @@ impl Chosen<'_> {
         self.entry.odds_clip.unwrap_or(f64::INFINITY)
     }
 
-    /// The exclusion margin of every joint class that excludes a label.
+    /// The exclusion margin of every joint class that excludes a label, where margins are asked for.
     ///
     /// The exclusion error asked for is doubled until a margin leaves enough generated items; that is
     /// decided on the first half of the held-out items, so that the promise on the second stays exact.
@@ -307,9 +309,12 @@ impl Chosen<'_> {
         made: &Rows,
     ) -> Result<BTreeMap<String, MarginFound>, Error> {
         let mut report = BTreeMap::new();
+        let Some(asked) = settings.exclusion_error else {
+            return Ok(report);
+        };
         for query in self.queries.clone() {
             let ratios = [self.ratios(&query, first)?, self.ratios(&query, second)?];
-            let found = self.margin(settings, &query, ratios, made)?;
+            let found = self.margin([asked, settings.least_kept], &query, ratios, made)?;
             if let MarginFound::Promised { margin, .. } = found {
                 self.entry.margin.insert(query.text().to_owned(), margin);
             }
@@ -337,10 +342,11 @@ impl Chosen<'_> {
         ratios.collect::<Result<_, _>>().map_err(said)
     }
 
-    /// The margin of one query, from ratios of both halves.
+    /// The margin of one query, from ratios of both halves, by the exclusion error asked for and the
+    /// share of effective items that must be left.
     fn margin(
         &self,
-        settings: &CalibrationSettings,
+        [asked, least_kept]: [f64; 2],
         query: &Query,
         [first, second]: [Vec<f64>; 2],
         made: &Rows,
@@ -349,11 +355,11 @@ impl Chosen<'_> {
             let why = "no held-out item shows a label that it excludes";
             return Ok(MarginFound::None(why.to_owned()));
         }
-        let mut error = settings.exclusion_error;
+        let mut error = asked;
         let alone = self.effective_share(query, 1.0, made)?;
         while let Ok(found) = margin::exclusion_margin(&first, error) {
             let share = self.effective_share(query, found.value, made)?;
-            if share >= settings.least_kept * alone {
+            if share >= least_kept * alone {
                 break;
             }
             error *= 2.0;
@@ -361,7 +367,7 @@ impl Chosen<'_> {
                 return Ok(MarginFound::None(format!(
                     "even an exclusion error of {} would take more than {:.0} % of the effective items",
                     error / 2.0,
-                    100.0 * (1.0 - settings.least_kept)
+                    100.0 * (1.0 - least_kept)
                 )));
             }
         }
@@ -539,10 +545,9 @@ impl Chosen<'_> {
                     effective_share: kept.effective_share,
                 })
             };
-            let none = || MarginFound::None("it was not looked for".to_owned());
             let joint = JointClass {
                 supported,
-                margin: margins.remove(query.text()).unwrap_or_else(none),
+                margin: margins.remove(query.text()),
                 effective_share: shares.get(query.text()).copied(),
                 floor,
                 without_floor: at(0.0),
@@ -593,20 +598,29 @@ fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
         .unwrap_or(lowest)
 }
 
-/// Predicted and seen shares of real items, both sides counting alike.
-fn real_reliability(sides: [&Rows; 2], log_odds: impl Fn(f32) -> f64) -> Reliability {
-    let pair = |(rows, is_real): (&Rows, bool)| -> Vec<(f64, bool, f64)> {
-        let weight = 1.0 / rows.count().max(1) as f64;
-        let probability = |v: f32| 1.0 / (1.0 + (-log_odds(v)).exp());
-        let items = rows.real.iter();
-        items.map(|&v| (probability(v), is_real, weight)).collect()
+/// What corrected odds leave of generated items, and how right they are on items that they were not
+/// fitted to.
+fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
+    let corrected = |v: &f32| choice.chosen.correction.log_odds(f64::from(*v)) as f32;
+    let items = Generated {
+        log_density: &vec![0.0; made.count()],
+        real_logits: &made.real.iter().map(corrected).collect::<Vec<_>>(),
     };
-    let [real, generated] = sides;
-    reliability(
-        [(real, true), (generated, false)]
-            .into_iter()
-            .flat_map(pair),
-    )
+    WayFound {
+        effective_share: odds::effective_share(items, choice.chosen.temperature, clip),
+        reliability_error: real_reliability(&choice.held_out).error,
+    }
+}
+
+/// Predicted and seen shares of real items, from log odds of real and of generated ones, both sides
+/// counting alike.
+fn real_reliability([real, generated]: &[Vec<f64>; 2]) -> Reliability {
+    let of = |(side, is_real): (&Vec<f64>, bool)| -> Vec<(f64, bool, f64)> {
+        let weight = 1.0 / side.len().max(1) as f64;
+        let item = |log_odds: &f64| (1.0 / (1.0 + (-log_odds).exp()), is_real, weight);
+        side.iter().map(item).collect()
+    };
+    reliability([(real, true), (generated, false)].into_iter().flat_map(of))
 }
 
 /// Predicted and seen shares of labels, every label of every item once.
@@ -618,17 +632,6 @@ fn class_reliability(rows: &Rows, temperature: f64) -> Reliability {
         probabilities.into_iter().enumerate().map(label)
     });
     reliability(each)
-}
-
-/// Mean loss of the labels that items show.
-fn class_loss(rows: &Rows, temperature: f64) -> f64 {
-    let loss = |at: usize| {
-        let probabilities = softmax(rows.evidence(at).class_logits, temperature);
-        -probabilities[usize::from(rows.labels[at])]
-            .max(f64::MIN_POSITIVE)
-            .ln()
-    };
-    (0..rows.count()).map(loss).sum::<f64>() / rows.count().max(1) as f64
 }
 
 fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
@@ -675,8 +678,8 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
         ));
     }
     let none = |joint: &JointClass| match &joint.margin {
-        MarginFound::None(why) => Some(why.clone()),
-        MarginFound::Promised { .. } => None,
+        Some(MarginFound::None(why)) => Some(why.clone()),
+        Some(MarginFound::Promised { .. }) | None => None,
     };
     let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (query, joint) in &found.joint_classes {
@@ -692,12 +695,12 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
         };
         warnings.push(format!("no exclusion margin for {shown}: {why}"));
     }
-    let loosened = |joint: &&JointClass| matches!(joint.margin, MarginFound::Promised { exclusion_error, .. } if exclusion_error > settings.exclusion_error);
+    let asked = settings.exclusion_error.unwrap_or(1.0);
+    let loosened = |joint: &&JointClass| matches!(joint.margin, Some(MarginFound::Promised { exclusion_error, .. }) if exclusion_error > asked);
     let count = found.joint_classes.values().filter(loosened).count();
     if count > 0 {
         warnings.push(format!(
-            "the exclusion error of {count} joint classes is above {}: stricter margins would leave too few items, as they do where labels are wrong for a share of the items",
-            settings.exclusion_error
+            "the exclusion error of {count} joint classes is above {asked}: stricter margins would leave too few items, as they do where labels are wrong for a share of the items"
         ));
     }
     if found.class.at_limit && found.class.temperature != 1.0 {
@@ -740,7 +743,132 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use s2m_core::calibration::correction::Corrected;
+    use s2m_testkit::{exact, linear};
+
     use super::*;
+
+    /// A bundle with three labels, of which items may show several.
+    fn per_class() -> Bundle {
+        let mut files = linear::linear(3);
+        let text = String::from_utf8(files[0].1.clone()).unwrap();
+        assert!(text.contains("one-of"));
+        files[0].1 = text.replace("one-of", "per-class").into_bytes();
+        exact::open(&files)
+    }
+
+    /// Rows of items that show these labels, with logits between -2 and 2; `real` is added to D_v's.
+    fn rows(shown: &[(u32, u8)], real: f32) -> Rows {
+        let logit = |item: u32, output: u32| ((item * 37 + output * 61) % 101) as f32 / 25.0 - 2.0;
+        let classes = 3;
+        let row = |&(item, _): &(u32, u8)| (0..3).map(move |output| logit(item, output));
+        Rows {
+            classes,
+            class: shown.iter().flat_map(row).collect(),
+            real: shown.iter().map(|&(n, _)| logit(n, 7) + real).collect(),
+            fake_class: Vec::new(),
+            labels: shown.iter().map(|&(_, label)| label).collect(),
+            items: shown.iter().map(|&(item, _)| item).collect(),
+        }
+    }
+
+    fn generated() -> Rows {
+        let shown: Vec<(u32, u8)> = (0..2000).map(|item| (item, 0)).collect();
+        Rows {
+            labels: Vec::new(),
+            ..rows(&shown, 0.0)
+        }
+    }
+
+    /// Odds 2 and 1 leave (2 + 1)² / (2 · (4 + 1)) of two items; at even odds of 3 a half is seen where
+    /// three quarters are predicted.
+    #[test]
+    fn a_way_is_known_by_what_its_odds_leave_and_how_right_they_are() {
+        let made = Rows {
+            real: vec![4.0_f32.ln(), 0.0],
+            ..Rows::default()
+        };
+        let choice = Choice {
+            chosen: Corrected {
+                correction: Correction::None,
+                temperature: 2.0,
+            },
+            tried: Vec::new(),
+            held_out: [vec![3.0_f64.ln()], vec![3.0_f64.ln(); 5]],
+        };
+        let found = way_found(&choice, &made, 100.0);
+        assert!((found.effective_share - 0.9).abs() < 1e-6, "{found:?}");
+        assert!((found.reliability_error - 0.25).abs() < 1e-12, "{found:?}");
+        // Odds are clipped: none may be more than the other here.
+        let share = way_found(&choice, &made, 1.0).effective_share;
+        assert!((share - 1.0).abs() < 1e-6, "{share}");
+    }
+
+    /// Margins and floors keep their half to themselves.
+    #[test]
+    fn a_way_is_judged_by_the_first_half_alone() {
+        let bundle = per_class();
+        let shown: Vec<(u32, u8)> = (0..600).map(|item| (item, (item % 3) as u8)).collect();
+        let found = |change: &dyn Fn(&mut Rows, &mut Rows)| {
+            let (mut real, mut generated) = (rows(&shown, 0.5), generated());
+            change(&mut real, &mut generated);
+            let held_out = HeldOut {
+                bundle: &bundle,
+                real,
+                generated,
+                audited: None,
+            };
+            let settings = CalibrationSettings::default();
+            held_out.calibrate(&settings).unwrap().found
+        };
+        let before = found(&|_, _| ());
+        // Items are dealt in turn, the first one to the first half.
+        let change = |rows: &mut Rows, first: usize, by: f32| {
+            rows.real
+                .iter_mut()
+                .skip(first)
+                .step_by(2)
+                .for_each(|v| *v += by);
+        };
+        for part in [0, 1] {
+            let of_real = found(&|real, _| change(real, part, 3.0));
+            let of_generated = found(&|_, generated| change(generated, part, -3.0));
+            for after in [of_real, of_generated] {
+                assert_eq!(after.way == before.way, part == 1, "{:?}", after.way);
+                assert_eq!(after.real.auc == before.real.auc, part == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn an_item_that_shows_two_excluded_labels_counts_once() {
+        // 300 items, of which every third shows the label that is wanted and the others both excluded ones.
+        let shown: Vec<(u32, u8)> = (0..300)
+            .flat_map(|item| match item % 3 {
+                0 => vec![(item, 0)],
+                _ => vec![(item, 1), (item, 2)],
+            })
+            .collect();
+        let bundle = per_class();
+        let held_out = HeldOut {
+            bundle: &bundle,
+            real: rows(&shown, 0.5),
+            generated: generated(),
+            audited: None,
+        };
+        let settings = CalibrationSettings {
+            exclusion_error: Some(0.1),
+            least_kept: 0.0,
+            ..CalibrationSettings::default()
+        };
+        let found = held_out.calibrate(&settings).unwrap().found;
+        let margin = &found.joint_classes["L0 - L1 - L2"].margin;
+        // Half of 200 items: the ⌊0.1 · 101⌋-th smallest ratio.
+        let Some(MarginFound::Promised { rank, items, .. }) = margin else {
+            panic!("{margin:?}");
+        };
+        assert_eq!((*rank, *items), (10, 100));
+    }
 
     fn item(weight: f64, posterior: f64) -> purity::Item {
         purity::Item {

@@ -15,7 +15,7 @@ use crate::error::Error;
 pub struct Found {
     /// Name of the bundle.
     pub model: String,
-    /// Held-out real items, each with a label that it shows; half of them for the margins alone.
+    /// Held-out real items, each with a label that it shows; half of them for margins and for what is reported.
     pub held_out_real: usize,
     /// Fresh generated items.
     pub generated: usize,
@@ -31,12 +31,11 @@ pub struct Found {
     pub class_on_generated: Sureness,
     /// The real output.
     pub real: RealFound,
-    /// Log likelihood of held-out items with their labels, per item and up to a constant: the gain of
-    /// the real output less the loss of the class output.
-    pub score: f64,
-    /// The ways to fit the real output that were tried, by their scores; empty where one was asked for.
+    /// What a way to fit the real output is chosen by.
+    pub way: WayFound,
+    /// The same of every way that was tried; empty where one was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub ways: BTreeMap<String, f64>,
+    pub ways: BTreeMap<String, WayFound>,
     /// Weights of the labels, as stated and as estimated.
     pub label_weights: LabelWeights,
     /// Every joint class, by its query.
@@ -122,6 +121,16 @@ pub struct RealFound {
     pub after: Reliability,
 }
 
+/// How corrected odds of the real output do before they are tempered, on the first half of the items.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WayFound {
+    /// Effective share of generated items that they leave.
+    pub effective_share: f64,
+    /// Mean distance of predicted and seen shares of real items, each item by a correction that was not
+    /// fitted to it.
+    pub reliability_error: f64,
+}
+
 /// Predicted against seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reliability {
@@ -183,8 +192,9 @@ pub struct LabelPair {
 pub struct JointClass {
     /// Generated items with weight.
     pub supported: usize,
-    /// Its exclusion margin.
-    pub margin: MarginFound,
+    /// Its exclusion margin; left out where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<MarginFound>,
     /// Effective share of generated items: without the real output, by its likelihood, and as used;
     /// null where too few items have weight.
     pub effective_share: Option<Shares>,

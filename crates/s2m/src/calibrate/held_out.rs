@@ -38,7 +38,7 @@ pub(crate) struct Rows {
     /// Shown label of a real item, class of a generated one; empty without classes.
     pub(crate) labels: Vec<u8>,
     /// Rows of one item stay together: its number decides the half.
-    items: Vec<u32>,
+    pub(super) items: Vec<u32>,
 }
 
 impl Rows {

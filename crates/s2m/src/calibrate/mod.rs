@@ -1,7 +1,7 @@
 //! Calibration of a bundle from held-out items, each with the one label that it shows.
 //!
 //! - `held_out`: logits of real and of fresh generated items, from the bundle's own files;
-//! - `choose`: the order in which temperatures, corrections, margins and floors are chosen;
+//! - `choose`: the order in which temperatures, corrections, floors and margins are chosen;
 //! - `audit`: what fully labelled items say, where there are any;
 //! - [`found`], `page`: the report, as JSON and as a page, both kept in the bundle.
 //!
@@ -50,8 +50,10 @@ pub struct CalibrationSettings {
     /// effective sample size that they have without D_v, and have no heavier tail than samplers can
     /// state an error for.
     pub least_effective_share: f64,
-    /// δ: largest share of held-out items with an excluded label that may get weight.
-    pub exclusion_error: f64,
+    /// δ: largest share of held-out items with an excluded label that may get weight; no margins where
+    /// left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusion_error: Option<f64>,
     /// Predicted purity that its posterior floor brings every reachable joint class to.
     pub purity: f64,
     /// Largest floor that the purity may ask for.
@@ -91,8 +93,8 @@ impl Default for CalibrationSettings {
     fn default() -> Self {
         Self {
             least_effective_share: 0.65,
-            exclusion_error: 0.01,
-            purity: 0.99,
+            exclusion_error: None,
+            purity: 0.985,
             highest_floor: 0.95,
             least_kept: 0.5,
             generated: None,
@@ -109,7 +111,6 @@ impl CalibrationSettings {
     pub fn check(&self) -> Result<(), Error> {
         let shares = [
             ("least-effective-share", self.least_effective_share),
-            ("exclusion-error", self.exclusion_error),
             ("purity", self.purity),
             ("highest-floor", self.highest_floor),
             ("least-kept", self.least_kept),
@@ -121,10 +122,12 @@ impl CalibrationSettings {
                 )));
             }
         }
-        if self.exclusion_error == 0.0 {
-            return Err(Error::Setting(
-                "`calibration.exclusion-error` is 0; it must be above 0".to_owned(),
-            ));
+        if let Some(error) = self.exclusion_error
+            && !(error > 0.0 && error < 1.0)
+        {
+            return Err(Error::Setting(format!(
+                "`calibration.exclusion-error` is {error}; it must be above 0 and below 1"
+            )));
         }
         match self.generated {
             Some(count) if !(1000..=MOST_GENERATED).contains(&count) => {
@@ -383,6 +386,10 @@ fn renumber(data: &mut Loaded, labels: &Labels) -> Result<(), Error> {
 /// Bins of a reliability curve.
 const BINS: usize = 10;
 
+/// Largest reliability error of odds that count as reliable: the width of a bin. A smaller one would ask
+/// of a few hundred held-out items what only thousands can show.
+pub(crate) const RELIABLE: f64 = 1.0 / BINS as f64;
+
 /// Of items with about the same predicted probability: the mean prediction and the share for which it
 /// was so, by weight.
 fn reliability(items: impl Iterator<Item = (f64, bool, f64)>) -> Reliability {
@@ -430,6 +437,24 @@ mod tests {
     }
 
     #[test]
+    fn the_guides_have_the_defaults() {
+        let CalibrationSettings {
+            least_effective_share: share,
+            purity,
+            highest_floor: highest,
+            least_kept: kept,
+            ..
+        } = CalibrationSettings::default();
+        let guide = include_str!("../../../../docs/calibration.md");
+        assert!(guide.contains(&format!("`--purity` ({purity} unless said otherwise)")));
+        assert!(guide.contains(&format!("a reliability error of at most {RELIABLE}")));
+        let guide = include_str!("../../../../docs/training.md");
+        assert!(guide.contains(&format!(
+            "| {share}, {purity}, {highest}, {kept}, no margins,"
+        )));
+    }
+
+    #[test]
     fn settings_that_no_calibration_can_follow_are_refused() {
         let settings = CalibrationSettings {
             highest_floor: 1.0,
@@ -444,5 +469,12 @@ mod tests {
             ..CalibrationSettings::default()
         };
         assert!(settings.check().is_err());
+        for error in [0.0, 1.0, f64::NAN] {
+            let settings = CalibrationSettings {
+                exclusion_error: Some(error),
+                ..CalibrationSettings::default()
+            };
+            assert!(settings.check().is_err(), "{error}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::found::{Found, JointClass, MarginFound, Reliability};
+use super::RELIABLE;
+use super::found::{Found, JointClass, MarginFound, Reliability, WayFound};
 use crate::page::html::{count, escape};
 use crate::page::{document, plots, section};
 
@@ -90,40 +91,36 @@ fn joint_classes(found: &Found) -> String {
         return "<p class=\"quiet\">There are too many labels to list their joint classes.</p>\n"
             .to_owned();
     }
-    let heads = [
+    let mut heads = vec![
         "query",
         "items with weight",
         "effective share<small>without the real output</small>",
         "effective share<small>by its likelihood</small>",
         "effective share<small>as used</small>",
-        "exclusion error<small>promised</small>",
-        "margin",
         "floor",
         "predicted purity<small>without the floor</small>",
         "predicted purity<small>with it</small>",
     ];
+    let margins = found.joint_classes.values().any(|j| j.margin.is_some());
+    if margins {
+        heads.extend(["margin", "exclusion error<small>promised</small>"]);
+    }
     let row = |(query, joint): (&String, &JointClass)| {
-        let (margin, error) = match &joint.margin {
-            MarginFound::Promised {
-                margin,
-                exclusion_error,
-                ..
-            } => (format!("{margin:.4}"), Some(*exclusion_error)),
-            MarginFound::None(_) => ("–".to_owned(), None),
-        };
         let shares = joint.effective_share;
-        vec![
+        let mut cells = vec![
             format!("<code>{}</code>", escape(query)),
             count(joint.supported),
             percent(shares.map(|s| s.without_real)),
             percent(shares.map(|s| s.by_likelihood)),
             percent(shares.map(|s| s.used)),
-            percent(error),
-            margin,
             format!("{:.3}", joint.floor),
             percent(joint.without_floor.map(|p| p.predicted_purity)),
             percent(joint.with_floor.map(|p| p.predicted_purity)),
-        ]
+        ];
+        if margins {
+            cells.extend(margin(joint));
+        }
+        cells
     };
     let rows: Vec<_> = found
         .joint_classes
@@ -131,12 +128,26 @@ fn joint_classes(found: &Found) -> String {
         .take(MOST_ROWS)
         .map(row)
         .collect();
-    let caption = format!(
-        "Of {} generated items. The exclusion error is the probability that a new real item which shows an \
-         excluded label gets weight; it says nothing about generated items.",
-        count(found.generated / 2)
-    );
+    let mut caption = format!("Of {} generated items.", count(found.generated / 2));
+    if margins {
+        caption.push_str(
+            " The exclusion error is the probability that a new real item which shows an excluded label gets \
+             weight; it says nothing about generated items.",
+        );
+    }
     table(&caption, &heads, &rows).replacen("<table>", "<table class=\"wide\">", 1)
+}
+
+/// A margin and what it promises.
+fn margin(joint: &JointClass) -> [String; 2] {
+    match &joint.margin {
+        Some(MarginFound::Promised {
+            margin,
+            exclusion_error,
+            ..
+        }) => [format!("{margin:.4}"), percent(Some(*exclusion_error))],
+        Some(MarginFound::None(_)) | None => ["–".to_owned(), percent(None)],
+    }
 }
 
 fn points(of: &Reliability) -> Vec<[f64; 3]> {
@@ -210,23 +221,39 @@ fn real(found: &Found) -> String {
         "loss",
         "above the least<small>± standard error</small>",
     ];
-    let mut ways = String::new();
-    for (name, score) in &found.ways {
-        let _ = writeln!(ways, "<li>{}: {score:.4}</li>", escape(name));
-    }
-    let ways = if ways.is_empty() {
-        ways
-    } else {
-        format!(
-            "<p>Ways to fit it, by the log likelihood of held-out items with their labels:</p>\n<ul>\n{ways}</ul>\n"
-        )
-    };
-    said + &ways
+    said + &ways(found)
         + &table(
             "Loss of a real and a generated item together, on items that the correction was not fitted to. The simplest within one standard error of the least is chosen.",
             &heads,
             &rows,
         )
+}
+
+/// The ways to fit the real output, where several were tried.
+fn ways(found: &Found) -> String {
+    if found.ways.is_empty() {
+        return String::new();
+    }
+    let row = |(name, way): (&String, &WayFound)| {
+        let chosen = if *way == found.way { " (kept)" } else { "" };
+        vec![
+            format!("{}{chosen}", escape(name)),
+            percent(Some(way.effective_share)),
+            percent(Some(way.reliability_error)),
+        ]
+    };
+    let caption = format!(
+        "Ways to fit it, by its corrected odds on the first half of the items, before any tempering. Kept is the \
+         one that leaves the most effective items among those off by at most {}.",
+        percent(Some(RELIABLE))
+    );
+    let heads = [
+        "way",
+        "effective share<small>of generated items</small>",
+        "mean distance<small>of predicted and seen</small>",
+    ];
+    let rows: Vec<Vec<String>> = found.ways.iter().map(row).collect();
+    table(&caption, &heads, &rows)
 }
 
 fn label_weights(found: &Found) -> String {

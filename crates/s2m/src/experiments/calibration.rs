@@ -1,7 +1,8 @@
 //! Calibration from single positives against the paper's hand settings and against none, on the networks
 //! of table 1; what it promises, held against test items; and labels that are wrong for a share of items.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use s2m_core::query::Query;
 use s2m_core::weight::Weighting;
@@ -17,9 +18,9 @@ use super::stages::{self, Run, Stage};
 use super::table1::methods::{DATA, DataSet, GAN, QUERY, STEPS};
 use super::table1::referee::{self, Referee, Verdict};
 use super::{Bench, Findings, stage};
-use crate::calibrate::Engine;
-use crate::calibrate::found::{Found, MarginFound};
+use crate::calibrate::found::MarginFound;
 use crate::calibrate::held_out::{Rows, real_rows};
+use crate::calibrate::{CalibrationSettings, Engine, Subject, calibrate};
 use crate::error::Error;
 use crate::samplers::SamplerChoice;
 use crate::settings::{CalibrationChoice, DEFAULT_TV, Overrides, SampleSettings};
@@ -67,6 +68,9 @@ const CHOICES: [(CalibrationChoice, &str); 3] = [
     (CalibrationChoice::Bundle, "automatic"),
 ];
 
+/// Exclusion error of the arm with margins, which are off unless they are asked for.
+const EXCLUSION_ERROR: f64 = 0.01;
+
 const MH: SamplerChoice = SamplerChoice::Mh { steps: STEPS };
 const REJECT: SamplerChoice = SamplerChoice::Reject { tv: DEFAULT_TV };
 
@@ -75,6 +79,13 @@ const REJECT: SamplerChoice = SamplerChoice::Reject { tv: DEFAULT_TV };
 struct Figures {
     verdict: Verdict,
     sampled: Sampled,
+}
+
+/// Calibration of the query with margins: what differs from the bundle's, and what is promised.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Margins {
+    overrides: Overrides,
+    exclusion_error: Option<f64>,
 }
 
 /// The same, with how much of the real items is reached.
@@ -104,7 +115,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
             referee: &referee,
             seeds: &seeds,
         };
-        tables.push(work.settings(&mut missing)?);
         let file = bench.place.run_file(&GAN)?;
         let recipe = stages::recipe(&file, data.name).expect("a test looks for every data set");
         let loaded = recipe.load()?;
@@ -112,8 +122,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
             runtime: &bench.runtime,
             run: bench.request.machine.run,
         };
+        let margins = work.margins(&loaded, &engine)?;
+        tables.push(work.settings(&margins, &mut missing)?);
         let tested = work.tested(&loaded, recipe.seed, &engine)?;
-        promises.rows.extend(work.promises(&tested)?);
+        promises.rows.extend(work.promises(&tested, &margins)?);
         tables.push(work.purity(&tested, &mut missing)?);
         tables.push(work.wrong_labels(&mut missing)?);
     }
@@ -143,7 +155,6 @@ struct Work<'a> {
 /// A bundle's logits on test items.
 struct Tested {
     seed: u64,
-    folder: PathBuf,
     bundle: Bundle,
     /// Every test item once, with whether the query holds.
     items: Rows,
@@ -166,8 +177,7 @@ impl Work<'_> {
         way: Way<'static>,
         more: impl FnOnce(Figures, &[f32]) -> Result<T, Error>,
     ) -> Outcome<T> {
-        let folder = stage(self.runs, name).and_then(|run| run.bundle(self.data.name, seed));
-        let Some(folder) = folder else {
+        let Some(folder) = self.bundle(name, seed) else {
             return Ok(None);
         };
         let drawn = Drawn::query(folder, way)?;
@@ -182,8 +192,67 @@ impl Work<'_> {
         Ok(Some(finding))
     }
 
+    /// Where a bundle lies, if it is trained.
+    fn bundle(&self, name: &str, seed: u64) -> Option<PathBuf> {
+        stage(self.runs, name).and_then(|run| run.bundle(self.data.name, seed))
+    }
+
+    /// Every bundle calibrated with exclusion margins, by its seed.
+    fn margins(
+        &self,
+        loaded: &Loaded,
+        engine: &Engine<'_>,
+    ) -> Result<BTreeMap<u64, Margins>, Error> {
+        let settings = CalibrationSettings {
+            exclusion_error: Some(EXCLUSION_ERROR),
+            ..CalibrationSettings::default()
+        };
+        let wishes = format!("{settings:?}");
+        let mut all = BTreeMap::new();
+        for &seed in self.seeds {
+            let Some(folder) = self.bundle(self.data.classifier, seed) else {
+                continue;
+            };
+            let bundle = Bundle::open(&folder)?;
+            let name = format!("{}-seed-{seed}-margins", self.data.name);
+            let identity = ["margins", bundle.hash(), &wishes];
+            let found = self.evaluator.kept(&name, &identity, || {
+                let subject = Subject {
+                    bundle: &bundle,
+                    data: loaded,
+                    audit: None,
+                };
+                let found = calibrate(subject, &settings, engine, self.evaluator.progress)?;
+                let joint = found.found.joint_classes.get(QUERY);
+                let promised = match joint.and_then(|joint| joint.margin.as_ref()) {
+                    Some(MarginFound::Promised {
+                        margin,
+                        exclusion_error,
+                        ..
+                    }) => Some((*margin, *exclusion_error)),
+                    Some(MarginFound::None(_)) | None => None,
+                };
+                Ok(Margins {
+                    overrides: Overrides {
+                        real_temperature: Some(found.found.real.used),
+                        margin: promised.map(|(margin, _)| margin),
+                        floor: joint.map(|joint| joint.floor),
+                        ..Overrides::default()
+                    },
+                    exclusion_error: promised.map(|(_, error)| error),
+                })
+            })?;
+            all.insert(seed, found);
+        }
+        Ok(all)
+    }
+
     /// Hand settings, automatic ones and none, by both samplers.
-    fn settings(&self, missing: &mut Vec<String>) -> Result<Table, Error> {
+    fn settings(
+        &self,
+        margins: &BTreeMap<u64, Margins>,
+        missing: &mut Vec<String>,
+    ) -> Result<Table, Error> {
         let columns = [
             "calibration",
             "accuracy %",
@@ -219,6 +288,19 @@ impl Work<'_> {
             missing.extend(self.named(&line));
             table.rows.push(row(&line));
         }
+        let name = format!(
+            "automatic with margins (`--exclusion-error {EXCLUSION_ERROR}`); reject, TV 0.01"
+        );
+        let line = Line::measure(&name, self.seeds, |seed| {
+            let way = Way {
+                sampler: REJECT,
+                overrides: margins.get(&seed).map(|m| m.overrides).unwrap_or_default(),
+                ..Way::of(QUERY)
+            };
+            self.figures(self.data.classifier, seed, way)
+        })?;
+        missing.extend(self.named(&line));
+        table.rows.push(row(&line));
         Ok(table)
     }
 
@@ -229,10 +311,9 @@ impl Work<'_> {
         seed: u64,
         engine: &Engine<'_>,
     ) -> Result<Vec<Tested>, Error> {
-        let run = stage(self.runs, self.data.classifier);
         let mut all = Vec::new();
         for &of in self.seeds {
-            let Some(folder) = run.and_then(|run| run.bundle(self.data.name, of)) else {
+            let Some(folder) = self.bundle(self.data.classifier, of) else {
                 continue;
             };
             let bundle = Bundle::open(&folder)?;
@@ -250,7 +331,6 @@ impl Work<'_> {
             let query = Query::parse(QUERY, bundle.labels())?;
             all.push(Tested {
                 seed: of,
-                folder,
                 items: real_rows(&bundle, &test.items, &once, engine)?,
                 right: test.truth.iter().map(|set| query.holds(*set)).collect(),
                 shown: real_rows(&bundle, &test.items, &shown, engine)?,
@@ -261,10 +341,17 @@ impl Work<'_> {
     }
 
     /// Exclusion errors promised on held-out items, and seen on test items.
-    fn promises(&self, tested: &[Tested]) -> Result<Vec<Vec<String>>, Error> {
+    fn promises(
+        &self,
+        tested: &[Tested],
+        margins: &BTreeMap<u64, Margins>,
+    ) -> Result<Vec<Vec<String>>, Error> {
         let mut rows = Vec::new();
         for bundle in tested {
-            let weighting = weighting(&bundle.bundle, Overrides::default())?;
+            let Some(found) = margins.get(&bundle.seed) else {
+                continue;
+            };
+            let weighting = weighting(&bundle.bundle, found.overrides)?;
             let query = weighting.query().clone();
             let (mut items, mut kept) = (0_usize, 0_usize);
             for at in 0..bundle.shown.count() {
@@ -276,12 +363,13 @@ impl Work<'_> {
                 kept += usize::from(explained.log_density.is_finite());
             }
             let [low, high] = wilson(kept, items);
-            let margin = weigh::calibration(&bundle.bundle, &query, &SampleSettings::default())?;
+            let percent = |error: f64| format!("{:.2}", 100.0 * error);
+            let promised = found.exclusion_error.map_or(NOTHING.to_owned(), percent);
             rows.push(vec![
                 format!("{}, seed {}", self.data.title, bundle.seed),
-                format!("{:.4}", margin.margin),
-                promised(&bundle.folder)?,
-                format!("{:.2}", 100.0 * kept as f64 / items.max(1) as f64),
+                format!("{:.4}", found.overrides.margin.unwrap_or(1.0)),
+                promised,
+                percent(kept as f64 / items.max(1) as f64),
                 format!("{:.2} to {:.2}", 100.0 * low, 100.0 * high),
                 items.to_string(),
             ]);
@@ -425,27 +513,15 @@ fn promises_table() -> Table {
         "95 % interval",
         "test items",
     ];
-    let title =
-        format!("Exclusion error of `{QUERY}`: promised on held-out items, seen on test items");
+    let title = format!(
+        "Exclusion error of `{QUERY}` with margins (`--exclusion-error {EXCLUSION_ERROR}`): promised on held-out items, seen on test items"
+    );
     let mut table = Table::new(&title, &columns);
     table.notes.push(
         "Share of test items, shown with an excluded label, that get weight. The promise is on average over the draw of held-out items, so single bundles may lie above it."
             .to_owned(),
     );
     table
-}
-
-/// The exclusion error that a bundle's report promises, in percent.
-fn promised(folder: &Path) -> Result<String, Error> {
-    let found = Found::read(folder)?;
-    Ok(
-        match found.joint_classes.get(QUERY).map(|joint| &joint.margin) {
-            Some(MarginFound::Promised {
-                exclusion_error, ..
-            }) => format!("{:.2}", 100.0 * exclusion_error),
-            Some(MarginFound::None(_)) | None => NOTHING.to_owned(),
-        },
-    )
 }
 
 /// The weighting of the query with some changes, the real output left out of account.

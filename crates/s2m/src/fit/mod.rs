@@ -1,10 +1,11 @@
 //! `s2m fit`: classifiers for somebody's generator and somebody's labels, as a bundle.
 //!
-//! `schedule` has the run files.
+//! `schedule` has the run files, `choice` what is kept.
 //!
 //! Works out what the generator takes and gives, brings the data to its size, writes the run file that
 //! `s2m-train classifier` trains by, and takes the bundle from there. A run that was stopped goes on.
 
+mod choice;
 mod schedule;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use s2m_model::runtime::Runtime;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::calibrate::found::Found;
+use crate::calibrate::found::{Found, WayFound};
 use crate::error::Error;
 use crate::models;
 use crate::output::write_whole;
@@ -170,7 +171,7 @@ pub fn fit(
     let schedule = Schedule::new(request, &data.train.items.shape, &work)?;
     let ways = schedule.ways(request.training.way);
     drop(data);
-    let mut tried = Vec::new();
+    let (mut found, mut made_by) = (Vec::new(), Vec::new());
     for &way in &ways {
         if ways.len() > 1 {
             progress.note(&format!(
@@ -194,33 +195,42 @@ pub fn fit(
             "{}-seed-{}.s2m",
             recipe.name, request.training.seed
         ));
-        let score = Found::read(&made)?.score;
-        tried.push((way, score, made));
+        found.push(Found::read(&made)?.way);
+        made_by.push(made);
     }
-    let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (way, _, made) = best.expect("there is a way at least");
-    let mut scores = BTreeMap::new();
-    if tried.len() > 1 {
-        let score = |(way, score, _): &(Way, f64, PathBuf)| (way.name().to_owned(), *score);
-        scores = tried.iter().map(score).collect();
-        let all: Vec<String> = tried
-            .iter()
-            .map(|(way, score, _)| format!("{} {score:.4}", way.name()))
-            .collect();
+    let (at, why) = choice::choose(&found);
+    let mut tried = BTreeMap::new();
+    if ways.len() > 1 {
         let line = format!(
-            "real output: `{}` has the largest log likelihood of held-out items ({})",
-            way.name(),
-            all.join(", ")
+            "real output: `{}` {why} ({})",
+            ways[at].name(),
+            in_words(&ways, &found)
         );
         progress.note(&line);
         decided.push(line);
+        let names = ways.iter().map(|way| way.name().to_owned());
+        tried = names.zip(found).collect();
     }
-    publish(made, request.out, &name, scores)?;
+    publish(&made_by[at], request.out, &name, tried)?;
     Ok(Answer::Fitted(Fitted {
         bundle: request.out.to_owned(),
         decided,
         notes,
     }))
+}
+
+/// What each way is chosen by.
+fn in_words(ways: &[Way], found: &[WayFound]) -> String {
+    let words = |(way, found): (&Way, &WayFound)| {
+        format!(
+            "{} {:.2} %, off by {:.2} %",
+            way.name(),
+            100.0 * found.effective_share,
+            100.0 * found.reliability_error
+        )
+    };
+    let all: Vec<String> = ways.iter().zip(found).map(words).collect();
+    all.join("; ")
 }
 
 /// The bundle's name, out of its folder's.
@@ -369,7 +379,7 @@ fn publish(
     made: &Path,
     out: &Path,
     name: &str,
-    scores: BTreeMap<String, f64>,
+    ways: BTreeMap<String, WayFound>,
 ) -> Result<(), Error> {
     let bundle = Bundle::open(made)?;
     let mut manifest = bundle.manifest().clone();
@@ -377,7 +387,7 @@ fn publish(
     let text = toml::to_string(&manifest).map_err(|e| Error::Setting(e.to_string()))?;
     let mut found = Found::read(made)?;
     name.clone_into(&mut found.model);
-    found.ways = scores;
+    found.ways = ways;
     let mut changed = found.files()?.to_vec();
     changed.push((MANIFEST, text));
     let mut files = models::files(made)?;
