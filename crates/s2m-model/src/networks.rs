@@ -32,6 +32,9 @@ const CPU_NUMBERS: usize = 1 << 16;
 /// The same on a graphics card, which wants more to do at a time.
 const CUDA_NUMBERS: usize = 1 << 22;
 
+/// Numbers that a processor works on at a time; batches are multiples of it.
+const LANES: usize = 8;
+
 /// Bounds on the default batch.
 const BATCHES: [usize; 2] = [8, 1024];
 
@@ -139,7 +142,7 @@ pub struct RunSettings {
     pub device: Device,
     /// Cores to use.
     pub threads: NonZeroUsize,
-    /// Proposals per call; none for the default.
+    /// Proposals per call, rounded up to a multiple of eight; none for the default.
     pub batch: Option<NonZeroUsize>,
     /// Joined or chained.
     pub wiring: Wiring,
@@ -215,7 +218,12 @@ impl Pipeline {
         let item: usize = entry.output.shape.iter().product();
         let latents = entry.latents.iter().map(LatentEntry::size);
         let default = default_batch(settings.device, latents.fold(item, usize::max));
-        let batch = fixed_batch.unwrap_or(settings.batch.map_or(default, NonZeroUsize::get));
+        // What is left over after whole vectors is rounded differently by some operators, so that an odd
+        // batch would change last digits.
+        let asked = settings
+            .batch
+            .map(|batch| batch.get().next_multiple_of(LANES));
+        let batch = fixed_batch.unwrap_or(asked.unwrap_or(default));
         let bytes: usize = parts.iter().map(|part| part.bytes.len()).sum();
         // More copies than cores would only take memory.
         let threads = settings.threads.min(RunSettings::default().threads).get();
