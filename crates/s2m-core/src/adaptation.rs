@@ -46,14 +46,13 @@ impl Stage {
         let from = self.log_densities.len();
         let to = from + points.len() / size;
         self.log_densities.resize(to, 0.0);
-        match &self.mixture {
-            Some(mixture) => mixture.log_densities(points, &mut self.log_densities[from..]),
-            None => {
-                let rest = self.log_densities[from..].iter_mut();
-                for (out, point) in rest.zip(points.chunks(size)) {
-                    *out = log_prior(point);
-                }
-            }
+        let rest = &mut self.log_densities[from..];
+        if let Some(mixture) = &self.mixture {
+            mixture.log_densities(points, rest);
+            return;
+        }
+        for (out, point) in rest.iter_mut().zip(points.chunks(size)) {
+            *out = log_prior(point);
         }
     }
 }

@@ -32,8 +32,9 @@ impl LatentSource<'_> {
                 (Some(mixture), prior) => {
                     mixture.fill(self.proposals, first, part);
                     if prior == Prior::Uniform {
-                        part.iter_mut()
-                            .for_each(|value| *value = to_uniform(*value));
+                        for value in part {
+                            *value = to_uniform(*value);
+                        }
                     }
                 }
                 (None, Prior::Normal) => {
@@ -50,16 +51,15 @@ impl LatentSource<'_> {
 
     /// The same latents in coordinates in which the prior is standard normal.
     pub fn fill_normal(&self, numbers: &[u64], out: &mut [f32]) {
-        match self.mixture {
-            Some(mixture) => self.each_run(numbers, out, |first, part| {
+        if let Some(mixture) = self.mixture {
+            return self.each_run(numbers, out, |first, part| {
                 mixture.fill(self.proposals, first, part);
-            }),
-            None => {
-                self.fill(numbers, out);
-                if self.prior == Prior::Uniform {
-                    out.iter_mut()
-                        .for_each(|value| *value = from_uniform(*value));
-                }
+            });
+        }
+        self.fill(numbers, out);
+        if self.prior == Prior::Uniform {
+            for value in out {
+                *value = from_uniform(*value);
             }
         }
     }

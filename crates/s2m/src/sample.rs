@@ -163,9 +163,10 @@ fn draw_all_adapted(
     progress: &dyn Progress,
 ) -> Result<Vec<Answer>, Error> {
     let alone = queries.len() == 1;
-    let folders = match alone {
-        true => vec![String::new()],
-        false => folder_names(queries),
+    let folders = if alone {
+        vec![String::new()]
+    } else {
+        folder_names(queries)
     };
     let mut answers = Vec::with_capacity(queries.len());
     for (query, folder) in queries.iter().zip(&folders) {

@@ -480,7 +480,7 @@ impl Job<'_, '_> {
         report.class_rule = pool.rule().name();
         report.from_bank = match &adaptation {
             None => target.rows.min(session.bank_rows as usize),
-            Some(record) => record.from_bank(session.bank_rows as usize),
+            Some(record) => record.banked(session.bank_rows as usize),
         };
         if let Some(record) = adaptation {
             report.warnings.extend(record.warnings());

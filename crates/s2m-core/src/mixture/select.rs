@@ -66,8 +66,8 @@ pub struct Selected {
 /// Points of a target, weighted.
 #[derive(Debug, Clone, Copy)]
 pub struct Points<'a> {
-    /// The points, one after the other.
-    pub points: &'a [f32],
+    /// All numbers, point by point.
+    pub numbers: &'a [f32],
     /// Log weight that makes each stand for the target, up to a constant.
     pub log_weights: &'a [f64],
     /// Log density of the target over the prior at each, up to a constant.
@@ -91,7 +91,7 @@ pub fn select(
     proposals: Proposals,
 ) -> Result<Selected, FitError> {
     let Points {
-        points,
+        numbers: points,
         log_weights,
         log_scores,
     } = target;
@@ -160,8 +160,8 @@ fn refit(
     let all = shares(target.log_weights)?;
     let basis = taken
         .directions
-        .map(|count| span(target.points, &all, size, count, proposals));
-    let points = projected(target.points, size, basis.as_deref());
+        .map(|count| span(target.numbers, &all, size, count, proposals));
+    let points = projected(target.numbers, size, basis.as_deref());
     let found = fit(&points, target.log_weights, &taken.settings, proposals)?;
     let mixture = widened(&found.mixture, taken.shrinkage)?.with_prior_share(taken.prior_share)?;
     Ok(Selected {
@@ -215,9 +215,10 @@ fn candidates(size: usize, effective: f64) -> Vec<Settings> {
             continue;
         }
         let own = effective >= POINTS_PER_OWN_DIMENSION * (count * size) as f64;
-        let covariance = match own {
-            true => Covariance::Full,
-            false => Covariance::Shared,
+        let covariance = if own {
+            Covariance::Full
+        } else {
+            Covariance::Shared
         };
         all.push(Settings {
             components,
@@ -238,7 +239,7 @@ mod tests {
     fn choose(points: &[f32], log_score: impl Fn(&[f32]) -> f64, size: usize) -> Selected {
         let log_scores: Vec<f64> = points.chunks(size).map(log_score).collect();
         let target = Points {
-            points,
+            numbers: points,
             log_weights: &vec![0.0; log_scores.len()],
             log_scores: &log_scores,
         };

@@ -81,7 +81,9 @@ fn push(found: &mut Vec<Vec<f64>>, mut direction: Vec<f64>) {
     }
     let length = dot(&direction, &direction).sqrt();
     if length > 1e-9 * before.max(f64::MIN_POSITIVE) && length.is_finite() && length > 0.0 {
-        direction.iter_mut().for_each(|v| *v /= length);
+        for value in &mut direction {
+            *value /= length;
+        }
         found.push(direction);
     }
 }

@@ -189,7 +189,7 @@ fn fit(
     let point = |&i: &usize| &seen.recycled.points()[i * size..(i + 1) * size];
     let points: Vec<f32> = kept.iter().flat_map(point).copied().collect();
     let target = Points {
-        points: &points,
+        numbers: &points,
         log_weights: &log_weights,
         log_scores: &kept
             .iter()

@@ -275,11 +275,10 @@ fn partial(search: &Search<'_>, literals: &[Literal]) -> Result<Target, Error> {
     let (present, absent): (Vec<&Literal>, Vec<&Literal>) =
         literals.iter().partition(|literal| literal.present);
     let present: Vec<String> = present.into_iter().map(name).collect();
-    let absent: String = absent
-        .into_iter()
-        .map(|l| format!(" - {}", name(l)))
+    let parts: Vec<String> = std::iter::once(present.join(" + "))
+        .chain(absent.into_iter().map(name))
         .collect();
-    let query = Query::parse(&format!("{}{absent}", present.join(" + ")), labels)?;
+    let query = Query::parse(&parts.join(" - "), labels)?;
     // The whole query is weighed as it is for sampling.
     if query == *search.target.weighting.query() {
         return Ok(search.target.clone());

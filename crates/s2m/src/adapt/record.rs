@@ -81,7 +81,7 @@ pub(crate) fn covariance_name(covariance: Covariance) -> &'static str {
 
 impl Record {
     /// Proposals of the first stage that a bank of this size had scored before.
-    pub(crate) fn from_bank(&self, rows: usize) -> usize {
+    pub(crate) fn banked(&self, rows: usize) -> usize {
         self.stages
             .first()
             .map_or(0, |first| first.proposals.min(rows))

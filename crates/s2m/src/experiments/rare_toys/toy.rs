@@ -80,12 +80,6 @@ impl Toy {
         1.0 / (1.0 + (-SLOPE * (v - self.threshold)).exp())
     }
 
-    /// Density of the query over the prior, which is its posterior too.
-    fn density(&self, levels: &[f64]) -> f64 {
-        let least = levels.iter().copied().fold(1.0, f64::min);
-        (levels.len() as f64 + 1.0) * least / (1.0 + levels.iter().sum::<f64>())
-    }
-
     /// Share of the generator's items that the query has; for two labels.
     pub(crate) fn share(&self) -> f64 {
         self.grid().iter().flatten().sum()
@@ -100,7 +94,7 @@ impl Toy {
             .map(|i| (self.level(at(i)), normal(at(i))))
             .collect();
         let row = |a: &(f64, f64)| {
-            let cell = |b: &(f64, f64)| a.1 * b.1 * self.density(&[a.0, b.0]);
+            let cell = |b: &(f64, f64)| a.1 * b.1 * density(&[a.0, b.0]);
             sides.iter().map(cell).collect()
         };
         sides.iter().map(row).collect()
@@ -159,7 +153,9 @@ impl Toy {
                     .for_each(|(v, o)| *v -= along * o);
             }
             let length = dot(&direction, &direction).sqrt();
-            direction.iter_mut().for_each(|v| *v /= length);
+            for value in &mut direction {
+                *value /= length;
+            }
             found.push(direction);
         }
         found
@@ -277,6 +273,12 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+/// Density of the query over the prior, which is its posterior too.
+fn density(levels: &[f64]) -> f64 {
+    let least = levels.iter().copied().fold(1.0, f64::min);
+    (levels.len() as f64 + 1.0) * least / (1.0 + levels.iter().sum::<f64>())
+}
+
 /// Values that cut masses along the grid into [`CELLS`] equal parts.
 fn quantiles(masses: &[f64], step: f64) -> Vec<f64> {
     let total: f64 = masses.iter().sum();
@@ -362,7 +364,7 @@ mod tests {
                 .collect();
             let evidence: Evidence<'_> = logits.evidence(row);
             let found = weighting.log_weight(evidence).unwrap();
-            let wanted = toy.density(&levels).ln();
+            let wanted = density(&levels).ln();
             assert!((found - wanted).abs() < 1e-3, "{found} for {wanted}");
         }
     }
