@@ -66,7 +66,8 @@ pub struct JointClass {
 pub struct AdaptedClass {
     /// Proposals spent on the search.
     pub search_calls: usize,
-    /// Proposals per sample after it, judged by its last stage; none where it found nothing.
+    /// Proposals per sample after it, judged by its last stage, or by its first where the prior is as good;
+    /// none where it found nothing.
     pub calls_per_sample: Option<f64>,
 }
 
@@ -146,10 +147,17 @@ fn adapted(
 ) -> Result<Option<AdaptedClass>, Error> {
     let target = session.own_target(query)?;
     match adapt::find(session, &target, adapt::DEFAULT_SAMPLES, progress) {
-        Ok(Ok(found)) => Ok(Some(AdaptedClass {
-            search_calls: found.record.calls,
-            calls_per_sample: found.record.stages.last().and_then(|s| s.calls_per_sample),
-        })),
+        Ok(Ok(found)) => {
+            let stages = &found.record.stages;
+            let stage = match found.mixture {
+                Some(_) => stages.last(),
+                None => stages.first(),
+            };
+            Ok(Some(AdaptedClass {
+                search_calls: found.record.calls,
+                calls_per_sample: stage.and_then(|stage| stage.calls_per_sample),
+            }))
+        }
         Ok(Err(_)) | Err(Error::Adapt(AdaptError::TooFewPilots { .. })) => Ok(None),
         Err(error) => Err(error),
     }

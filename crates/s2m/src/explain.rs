@@ -78,6 +78,8 @@ pub struct Explained {
     pub log_odds: f64,
     /// Conditional term.
     pub log_conditional: f64,
+    /// Log density of the prior over that of the adapted proposal; zero without adaptation.
+    pub log_latent_ratio: f64,
     /// Log weight; null outside the support.
     pub log_weight: f64,
     /// Log of the cap of `reject`; null for a run of another sampler.
@@ -302,6 +304,7 @@ fn weighed(
         floor: target.weighting.floor(),
         log_odds: explained.log_odds,
         log_conditional: explained.log_conditional,
+        log_latent_ratio,
         log_weight: explained.log_weight,
         log_cap,
         acceptance: log_cap.map(|cap| (explained.log_weight - cap).min(0.0).exp()),

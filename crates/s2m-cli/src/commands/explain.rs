@@ -127,8 +127,12 @@ fn show(e: &Explained, streams: &mut Streams<'_>) -> Result<()> {
         line("log density of the query", format!("{:.4}", e.log_density)),
         line("log odds real:generated", format!("{:.4}", e.log_odds)),
         line("log conditional term", format!("{:.4}", e.log_conditional)),
-        line("log weight", format!("{:.4}", e.log_weight)),
     ]);
+    if e.log_latent_ratio != 0.0 {
+        let ratio = format!("{:.4}", e.log_latent_ratio);
+        rows.push(line("log prior over proposal", ratio));
+    }
+    rows.push(line("log weight", format!("{:.4}", e.log_weight)));
     if let (Some(log_cap), Some(acceptance)) = (e.log_cap, e.acceptance) {
         rows.extend([
             line("log cap", format!("{log_cap:.4}")),
