@@ -656,4 +656,41 @@ mod tests {
             f64::NEG_INFINITY
         );
     }
+
+    /// On paper: levels 1 : ½ : ¼ (weights 1, one of), so labels are present with 2/3, 1/3 and 1/5.
+    #[test]
+    fn nearness_is_the_probability_under_independent_labels() {
+        let labels = crate::labels::Labels::new(["A", "B", "C"]).unwrap();
+        let near = |text: &str, logits: &[f32]| {
+            let query = Query::parse(text, &labels).unwrap();
+            let labelling = Labelling::one_of(&[1.0; 3]).unwrap();
+            let weighting = Weighting::new(query, labelling).unwrap();
+            let evidence = Evidence {
+                class_logits: logits,
+                real_logit: 0.0,
+                fake_class_logits: None,
+                log_latent_ratio: 0.0,
+            };
+            weighting.log_nearness(evidence).unwrap().exp()
+        };
+        let logits = [0.0, 0.5_f32.ln(), 0.25_f32.ln()];
+        let close = |text: &str, wanted: f64| {
+            let found = near(text, &logits);
+            assert!(
+                (found - wanted).abs() < 1e-6,
+                "{text}: {found} for {wanted}"
+            );
+        };
+        close("A + B", 2.0 / 9.0);
+        close("A - B", 4.0 / 9.0);
+        close("A | B", 1.0 - 2.0 / 9.0);
+        close("C - A - B", 0.2 * 2.0 / 9.0);
+        close("(A | B) + C", 0.2 * 7.0 / 9.0);
+        // Far outside the support it is still finite, and grows toward it.
+        let (far, nearer) = (
+            near("B - A", &[30.0, 0.0, 0.0]),
+            near("B - A", &[10.0, 0.0, 0.0]),
+        );
+        assert!(far > 0.0 && nearer > 100.0 * far, "{far}, {nearer}");
+    }
 }

@@ -179,7 +179,7 @@ fn chains_and_rejection_draw_fresh_proposals_and_resampling_uses_old_ones_too() 
 }
 
 #[test]
-fn threads_batches_and_a_second_try_change_no_byte() {
+fn threads_and_batches_change_no_byte() {
     let root = tempfile::tempdir().unwrap();
     let model = written(&exact::gaussians_exact(), &root);
     let mut first = None;

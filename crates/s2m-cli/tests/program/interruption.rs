@@ -104,3 +104,35 @@ fn a_draw_that_was_killed_goes_on_and_ends_with_the_same_bytes() {
     assert!(contents(&whole) == contents(&out), "the samples differ");
     assert!(!root.path().join("out.partial").exists());
 }
+
+#[test]
+fn an_adapted_draw_that_was_killed_ends_with_the_same_bytes() {
+    let root = tempfile::tempdir().unwrap();
+    let draw = |out| {
+        let query = [
+            "sample",
+            "gaussians-exact",
+            "A - B",
+            "-n",
+            "4000",
+            "--seed",
+            "3",
+        ];
+        let way = ["--adapt", "adaptive", "--sampler", "mh", "--steps", "300"];
+        [&query[..], &way, &["--out", out]].concat()
+    };
+    assert_eq!(run(root.path(), &draw("whole")).code, 0);
+    let mut kills = 0;
+    for bytes in [1, 1_000_000] {
+        kills += usize::from(killed(root.path(), &draw("out"), "out.partial", bytes));
+    }
+    assert_eq!(kills, 2, "runs were really interrupted");
+    let left = root.path().join("out.partial/proposal/proposal.json");
+    assert!(
+        left.exists(),
+        "the second try has kept what the first one found"
+    );
+    assert_eq!(run(root.path(), &draw("out")).code, 0);
+    let (whole, out) = (root.path().join("whole"), root.path().join("out"));
+    assert!(contents(&whole) == contents(&out), "the samples differ");
+}

@@ -98,3 +98,27 @@ impl Record {
         lost.into_iter().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_part_is_told_and_a_small_one_is_not() {
+        let record = |uncovered| Record {
+            method: "once".to_owned(),
+            stages: Vec::new(),
+            calls: 0,
+            proposal: None,
+            uncovered,
+            effective: 0.0,
+            stopped: String::new(),
+        };
+        assert!(record(0.04).warnings().is_empty());
+        let told = record(0.25).warnings();
+        assert!(
+            told[0].starts_with("adaptation lost a part of the target: 25 %"),
+            "{told:?}"
+        );
+    }
+}

@@ -265,7 +265,7 @@ fn chart(lines: &[Line<Figures>]) -> Canvas {
             curves(&|f, at| Some(100.0 * f.acceptance[at])),
         ),
         chart("Accuracy, %", curves(&|f, at| Some(100.0 * f.accuracy[at]))),
-        chart("FID†", curves(&|f, at| f.fid[at])),
+        chart("FID, referee features", curves(&|f, at| f.fid[at])),
     ])
 }
 

@@ -36,6 +36,9 @@ const SPACES: [(usize, bool); 2] = [(2, true), (100, false)];
 /// Most calls per sample; beyond it a way counts as not finished.
 const MOST_CALLS: usize = 4000;
 
+/// Samples that are drawn first, to see what they cost.
+const TRIAL: NonZeroUsize = NonZeroUsize::new(200).expect("200 is not zero");
+
 /// Where a label's level is one half, in the count of labels: each has a share of about 0.35 alone.
 const LABEL_THRESHOLD: f64 = 0.385;
 
@@ -244,10 +247,23 @@ fn draw_toy(
             Err(error) => return Err(error),
         }
     };
-    let goal = Goal {
+    let goal = |samples: NonZeroUsize| Goal {
         samples,
         max_calls: samples.get().saturating_mul(MOST_CALLS),
     };
+    // A few samples tell whether all of them can be afforded; their proposals are used again.
+    let few = goal(samples.min(TRIAL));
+    let trial = draw(
+        &mut pool,
+        &mut target,
+        settings.sampler,
+        few,
+        evaluator.progress,
+    )?;
+    if let Err(failure) = trial.outcome {
+        return Ok(Finding::Refused(failure.to_string()));
+    }
+    let goal = goal(samples);
     let drawn = draw(
         &mut pool,
         &mut target,
