@@ -70,7 +70,7 @@ fn text(request: &Request<'_>, findings: &Findings, runtime: &str, notes: Option
             request.machine.run.device.name(),
         ),
     ];
-    parts.push(run_table(&findings.runs));
+    parts.push(run_table(request, &findings.runs));
     parts.extend(findings.preface.iter().map(|line| format!("{line}\n")));
     parts.extend(findings.tables.iter().map(Table::markdown));
     if !findings.missing.is_empty() {
@@ -95,7 +95,16 @@ fn text(request: &Request<'_>, findings: &Findings, runtime: &str, notes: Option
 }
 
 /// How each stage was trained, in the trainer's own words.
-fn run_table(runs: &[Run]) -> String {
+fn run_table(request: &Request<'_>, runs: &[Run]) -> String {
+    // Run files of another experiment lie in its folder.
+    let link = |name: &str| {
+        let file = format!("{name}.toml");
+        let networks = request.experiment.networks();
+        if networks == request.experiment.name() || request.out.join(&file).exists() {
+            return file;
+        }
+        format!("../{networks}/{file}")
+    };
     let mut table = Table::new(
         "",
         &[
@@ -113,7 +122,7 @@ fn run_table(runs: &[Run]) -> String {
     let whole = |value: Option<u64>| value.map_or(NOTHING.to_owned(), |value| value.to_string());
     for Run { name, done, .. } in runs {
         table.rows.push(vec![
-            format!("[{name}]({name}.toml)"),
+            format!("[{name}]({})", link(name)),
             whole(done.steps),
             whole(done.replicas),
             done.device.clone().unwrap_or(NOTHING.to_owned()),
