@@ -354,51 +354,28 @@ fn plain_moments(
     weight: f64,
     range: &Range<usize>,
 ) -> [Vec<f64>; 2] {
-    // One pass, about a point nearby: Σ s·d and Σ s·d² lose no digits that count.
-    let centre: Vec<f64> = match (&data.mean[..], shares.first()) {
-        (&[], Some(&(item, _))) => {
-            let point = &data.points[item * data.size..][range.clone()];
-            point.iter().map(|&x| f64::from(x)).collect()
-        }
-        (&[], None) => vec![0.0; range.len()],
-        (mean, _) => mean[range.clone()].to_vec(),
-    };
-    let count = range.len();
-    let (mut first, mut second) = (vec![0.0; count], vec![0.0; count]);
-    let centre = &centre[..count];
-    // Four points at a time, so that sums are loaded and stored a quarter as often.
-    let (fours, rest) = shares.as_chunks::<4>();
-    let point = |item: usize| &data.points[item * data.size + range.start..][..count];
-    for four in fours {
-        let [a, b, c, d] = four.map(|(item, _)| point(item));
-        let [sa, sb, sc, sd] = four.map(|(_, share)| share / weight);
-        let (first, second) = (&mut first[..count], &mut second[..count]);
-        for j in 0..count {
-            let distance = |x: f32| f64::from(x) - centre[j];
-            let [da, db, dc, dd] = [
-                distance(a[j]),
-                distance(b[j]),
-                distance(c[j]),
-                distance(d[j]),
-            ];
-            let [wa, wb, wc, wd] = [sa * da, sb * db, sc * dc, sd * dd];
-            first[j] += (wa + wb) + (wc + wd);
-            second[j] += (wa * da + wb * db) + (wc * dc + wd * dd);
+    let mut mean = vec![0.0; range.len()];
+    for &(item, share) in shares {
+        let (point, share) = (
+            &data.points[item * data.size..][range.clone()],
+            share / weight,
+        );
+        for (mean, &x) in mean.iter_mut().zip(point) {
+            *mean += share * f64::from(x);
         }
     }
-    for &(item, share) in rest {
-        let (point, share) = (point(item), share / weight);
-        for j in 0..count {
-            let distance = f64::from(point[j]) - centre[j];
-            first[j] += share * distance;
-            second[j] += share * distance * distance;
+    let mut variance = vec![0.0; range.len()];
+    for &(item, share) in shares {
+        let (point, share) = (
+            &data.points[item * data.size..][range.clone()],
+            share / weight,
+        );
+        for ((variance, &x), mean) in variance.iter_mut().zip(point).zip(&mean) {
+            let distance = f64::from(x) - mean;
+            *variance += share * distance * distance;
         }
     }
-    for j in 0..count {
-        second[j] = (second[j] - first[j] * first[j]).max(0.0);
-        first[j] += centre[j];
-    }
-    [first, second]
+    [mean, variance]
 }
 
 /// Weights, means and variances of components.
