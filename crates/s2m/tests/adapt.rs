@@ -277,6 +277,36 @@ fn a_uniform_prior_keeps_its_target() {
     }
 }
 
+#[test]
+fn any_budget_is_kept_and_a_bank_is_the_first_stage() {
+    let root = tempfile::tempdir().unwrap();
+    let model = written(&exact::gaussians_exact(), &root);
+    let out = root.path().join("out");
+    for budget in [1, 10, 100, 2500, 5000] {
+        let mut asked = request(&model, "A - B", &out, AdaptChoice::adaptive());
+        asked.settings.max_calls = Some(budget);
+        let answers = sample(&asked, &Silent).unwrap();
+        assert!(answers[0].is_err(), "{budget} calls for {SAMPLES} samples");
+        assert!(!out.exists());
+    }
+    let bank = root.path().join("bank");
+    let mined = s2m::mine::Request {
+        model: &model,
+        proposals: count(30_000),
+        seed: 3,
+        machine: Machine::default(),
+        out: &bank,
+    };
+    s2m::mine::mine(&mined, &Silent).unwrap();
+    let report = drawn(&Request {
+        bank: Some(&bank),
+        ..request(&model, "A - B", &out, AdaptChoice::adaptive())
+    });
+    assert_eq!(report.from_bank, 30_000);
+    assert_eq!(report.adaptation.unwrap().stages[0].proposals, 30_000);
+    assert!(unevenness(&out) < 5.0);
+}
+
 /// The message of a request that is refused.
 fn refused(request: &Request<'_>) -> String {
     let message = sample(request, &Silent).unwrap_err().to_string();

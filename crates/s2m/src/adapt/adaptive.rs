@@ -99,6 +99,9 @@ pub(super) fn adaptive(
         if cheap && last == 0 {
             break (None, "samples from the prior cost less than another stage");
         }
+        if last == 0 && search.calls + round > most {
+            break (None, "the budget of the search is spent");
+        }
         let (mixture, directions, aim) = fit(search, &seen, wanted, prior_share)?;
         // Only stages from fits to the target itself can be compared.
         let settled = aims.last() == Some(&Aim::Weights);
