@@ -74,9 +74,6 @@ pub(crate) struct AdaptArgs {
 }
 
 pub(crate) fn run(args: &AdaptArgs, streams: &mut Streams<'_>) -> Result<Answer> {
-    if args.adapt == AdaptName::None {
-        anyhow::bail!("--adapt none adapts nothing; choose once, repeat or adaptive");
-    }
     let request = Request {
         model: &args.model,
         query: &args.query,

@@ -157,4 +157,21 @@ fn options_that_do_not_belong_together_are_refused() {
         let found = refused(options);
         assert!(found.contains(wanted), "{found}");
     }
+    let none = [
+        "adapt",
+        "gaussians-exact",
+        "A",
+        "--adapt",
+        "none",
+        "--out",
+        "kept",
+    ];
+    let ran = run(root.path(), &none);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(
+        ran.err.contains("--adapt none adapts nothing"),
+        "{}",
+        ran.err
+    );
+    assert!(!root.path().join("kept").exists());
 }

@@ -169,7 +169,9 @@ pub(crate) fn find(
     let settings = session.settings;
     let mut search = Search::new(session, target, Price::of(settings.sampler), progress)?;
     match &settings.adapt {
-        AdaptChoice::None => unreachable!("nothing was to be adapted"),
+        AdaptChoice::None => Err(Error::Setting(
+            "--adapt none adapts nothing; choose once, repeat or adaptive".to_owned(),
+        )),
         AdaptChoice::Once { pilot, prior_share } => {
             affordable(&settings.adapt, pilot, 1, settings.max_calls)?;
             pilots::once(&mut search, *pilot, *prior_share).map(Ok)
