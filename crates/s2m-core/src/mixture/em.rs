@@ -39,6 +39,9 @@ pub const LEAST_POINTS: f64 = 2.0;
 /// share of below 1e-26 would not change any sum.
 const NEGLIGIBLE: f64 = -60.0;
 
+/// Points that are fetched from memory together.
+const FETCHED: usize = 32;
+
 /// What is fitted, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
@@ -262,7 +265,8 @@ impl<'a> Data<'a> {
             variance: 0.0,
             effective_points: sum * sum / squares,
         };
-        let moments = data.moments(&[data.all()]);
+        let all = [data.all()];
+        let moments = data.moments(&all, &data.first_points(&all));
         data.variance = moments.variances.iter().sum::<f64>() / size as f64;
         data.mean = moments.means;
         if data.variance == 0.0 {
@@ -276,28 +280,37 @@ impl<'a> Data<'a> {
         self.weights.iter().copied().enumerate().collect()
     }
 
-    /// Means and variances of each component's points, dimension by dimension.
-    pub(super) fn moments(&self, shares: &[Vec<(usize, f64)>]) -> Moments {
-        let weights: Vec<f64> = shares
+    /// The first point of each component.
+    pub(super) fn first_points(&self, shares: &[Vec<(usize, f64)>]) -> Vec<f64> {
+        let first = |own: &Vec<(usize, f64)>| &self.points[own[0].0 * self.size..][..self.size];
+        shares
             .iter()
-            .map(|own| own.iter().map(|s| s.1).sum())
-            .collect();
+            .flat_map(first)
+            .copied()
+            .map(f64::from)
+            .collect()
+    }
+
+    /// Means and variances of each component's points, dimension by dimension. They are summed as
+    /// distances from `centres`: any will do, and the nearer they are to the means the less is rounded.
+    pub(super) fn moments(&self, shares: &[Vec<(usize, f64)>], centres: &[f64]) -> Moments {
+        let weights: Vec<f64> = shares.iter().map(|own| total(own)).collect();
         let width = self.size.div_ceil(parallel::threads());
         let ranges = (0..self.size).step_by(width);
         let ranges: Vec<Range<usize>> = ranges.map(|a| a..self.size.min(a + width)).collect();
-        let parts = parallel::each(ranges.clone(), |range: Range<usize>| {
-            let pairs = shares.iter().zip(&weights);
-            pairs
-                .map(|(own, &weight)| self.own_moments(own, weight, &range))
-                .collect::<Vec<_>>()
-        });
-        let mut means = vec![0.0; shares.len() * self.size];
-        let mut variances = means.clone();
+        let parts = parallel::each(ranges.clone(), |range| self.sums(shares, centres, &range));
+        let mut means = centres.to_vec();
+        let mut variances = vec![0.0; centres.len()];
         for (range, part) in ranges.iter().zip(parts) {
-            for (k, [mean, variance]) in part.into_iter().enumerate() {
+            for (k, ([first, second], weight)) in part.iter().zip(&weights).enumerate() {
                 let place = k * self.size + range.start..k * self.size + range.end;
-                means[place.clone()].copy_from_slice(&mean);
-                variances[place].copy_from_slice(&variance);
+                let (means, variances) = (&mut means[place.clone()], &mut variances[place]);
+                for (mean, sum) in means.iter_mut().zip(first) {
+                    *mean += sum / weight;
+                }
+                for ((variance, first), second) in variances.iter_mut().zip(first).zip(second) {
+                    *variance = (second / weight - (first / weight).powi(2)).max(0.0);
+                }
             }
         }
         Moments {
@@ -307,15 +320,16 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Mean and variance of one component in some dimensions.
-    fn own_moments(
+    /// `Σ share·(x − centre)` and `Σ share·(x − centre)²` over each component's points, in some
+    /// dimensions.
+    fn sums(
         &self,
-        shares: &[(usize, f64)],
-        weight: f64,
+        shares: &[Vec<(usize, f64)>],
+        centres: &[f64],
         range: &Range<usize>,
-    ) -> [Vec<f64>; 2] {
+    ) -> Vec<[Vec<f64>; 2]> {
         let data = self;
-        wide!(plain_moments(data: &Data<'_>, shares: &[(usize, f64)], weight: f64, range: &Range<usize>) -> [Vec<f64>; 2])
+        wide!(plain_sums(data: &Data<'_>, shares: &[Vec<(usize, f64)>], centres: &[f64], range: &Range<usize>) -> Vec<[Vec<f64>; 2]>)
     }
 
     /// `Σ share·(x − mean)(x − mean)ᵀ` of each component's points.
@@ -348,34 +362,71 @@ impl<'a> Data<'a> {
 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled for each width of vectors")]
-fn plain_moments(
+fn plain_sums(
     data: &Data<'_>,
-    shares: &[(usize, f64)],
-    weight: f64,
+    shares: &[Vec<(usize, f64)>],
+    centres: &[f64],
     range: &Range<usize>,
-) -> [Vec<f64>; 2] {
-    let mut mean = vec![0.0; range.len()];
-    for &(item, share) in shares {
-        let (point, share) = (
-            &data.points[item * data.size..][range.clone()],
-            share / weight,
-        );
-        for (mean, &x) in mean.iter_mut().zip(point) {
-            *mean += share * f64::from(x);
+) -> Vec<[Vec<f64>; 2]> {
+    let mut sums = vec![[vec![0.0; range.len()], vec![0.0; range.len()]]; shares.len()];
+    let mut left: Vec<&[(usize, f64)]> = shares.iter().map(Vec::as_slice).collect();
+    // All components of some points, then of the next ones: points are then fetched only once.
+    for end in (FETCHED..data.weights.len() + FETCHED).step_by(FETCHED) {
+        let components = left.iter_mut().zip(centres.chunks(data.size));
+        for ((left, centre), sums) in components.zip(&mut sums) {
+            let within = left[..FETCHED.min(left.len())].partition_point(|own| own.0 < end);
+            let (own, others) = left.split_at(within);
+            *left = others;
+            for four in own.chunks(4) {
+                let point = |i: usize| {
+                    // What is missing to four counts for nothing.
+                    let (item, share) = four.get(i).copied().unwrap_or((four[0].0, 0.0));
+                    (&data.points[item * data.size..][range.clone()], share)
+                };
+                let four = [point(0), point(1), point(2), point(3)];
+                add(sums, &centre[range.clone()], four);
+            }
         }
     }
-    let mut variance = vec![0.0; range.len()];
-    for &(item, share) in shares {
-        let (point, share) = (
-            &data.points[item * data.size..][range.clone()],
-            share / weight,
+    sums
+}
+
+/// Adds what four points bring. One at a time, sums would be read and written four times as often.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled for each width of vectors")]
+fn add(
+    [first, second]: &mut [Vec<f64>; 2],
+    centre: &[f64],
+    [(a, p), (b, q), (c, r), (d, s)]: [(&[f32], f64); 4],
+) {
+    let n = centre.len();
+    // All of one length, so that nothing is checked within.
+    let (first, second) = (&mut first[..n], &mut second[..n]);
+    let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
+    for j in 0..n {
+        let distance = |x: f32| f64::from(x) - centre[j];
+        let (a, b, c, d) = (
+            distance(a[j]),
+            distance(b[j]),
+            distance(c[j]),
+            distance(d[j]),
         );
-        for ((variance, &x), mean) in variance.iter_mut().zip(point).zip(&mean) {
-            let distance = f64::from(x) - mean;
-            *variance += share * distance * distance;
+        let (ap, bq, cr, ds) = (p * a, q * b, r * c, s * d);
+        first[j] = first[j] + ap + bq + cr + ds;
+        second[j] = second[j] + ap * a + bq * b + cr * c + ds * d;
+    }
+}
+
+/// The sum of all shares: in four parts, since each has to wait for itself.
+fn total(shares: &[(usize, f64)]) -> f64 {
+    let (fours, rest) = shares.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for four in fours {
+        for (sum, own) in sums.iter_mut().zip(four) {
+            *sum += own.1;
         }
     }
-    [mean, variance]
+    sums.iter().sum::<f64>() + rest.iter().map(|own| own.1).sum::<f64>()
 }
 
 /// Weights, means and variances of components.
@@ -409,7 +460,7 @@ fn climb(start: Mixture, data: &Data<'_>, settings: &Settings) -> Result<Fit, Fi
     let mut converged = false;
     while path.len() <= settings.most_steps && !converged {
         let components = mixture.components();
-        mixture = climb.maximise(&expected.shares)?;
+        mixture = climb.maximise(&mixture, &expected.shares)?;
         let before = expected.objective;
         (mixture, expected) = climb.expect_without_the_empty(mixture);
         path.push(expected.objective);
@@ -447,13 +498,8 @@ impl<'a> Climb<'a> {
     fn expect_without_the_empty(&self, mut mixture: Mixture) -> (Mixture, Expected) {
         loop {
             let expected = self.expect(&mixture);
-            let weights = expected
-                .shares
-                .iter()
-                .map(|own| own.iter().map(|s| s.1).sum());
-            let smallest = weights
-                .enumerate()
-                .min_by(|a: &(usize, f64), b| a.1.total_cmp(&b.1));
+            let weights = expected.shares.iter().map(|own| total(own));
+            let smallest = weights.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
             let least = (LEAST_SHARE / mixture.components() as f64)
                 .max(LEAST_POINTS / self.data.effective_points);
             match smallest {
@@ -472,7 +518,8 @@ impl<'a> Climb<'a> {
         let panels = panels.zip(self.data.weights.chunks(PANEL)).enumerate();
         let parts = parallel::each(panels.collect(), |(panel, (points, weights))| {
             let logs = mixture.component_logs(points);
-            let mut shares = vec![Vec::new(); components];
+            let mut shares = Vec::new();
+            shares.resize_with(components, || Vec::with_capacity(weights.len()));
             let mut objective = 0.0;
             let mut own = vec![0.0; components];
             for (i, weight) in weights.iter().enumerate() {
@@ -494,17 +541,14 @@ impl<'a> Climb<'a> {
             }
             (shares, objective)
         });
-        let mut whole = Expected {
-            shares: vec![Vec::new(); components],
-            objective: 0.0,
+        let joined = |k: usize| {
+            let own: Vec<&[(usize, f64)]> = parts.iter().map(|part| &*part.0[k]).collect();
+            own.concat()
         };
-        for (shares, objective) in parts {
-            whole.objective += objective;
-            for (all, own) in whole.shares.iter_mut().zip(shares) {
-                all.extend(own);
-            }
+        Expected {
+            shares: (0..components).map(joined).collect(),
+            objective: parts.iter().map(|part| part.1).sum(),
         }
-        whole
     }
 
     /// `log π_k − ½ ρ tr Σ_k⁻¹` of each component.
@@ -514,8 +558,12 @@ impl<'a> Climb<'a> {
         } else if mixture.covariance() == Covariance::Shared {
             vec![mixture.trace_of_inverse(0); mixture.components()]
         } else {
-            let components = (0..mixture.components()).collect();
-            parallel::each(components, |k| mixture.trace_of_inverse(k))
+            let components = 0..mixture.components();
+            let trace = |k: usize| mixture.trace_of_inverse(k);
+            match mixture.covariance() {
+                Covariance::Full => parallel::each(components.collect(), trace),
+                Covariance::Shared | Covariance::Diagonal => components.map(trace).collect(),
+            }
         };
         let pairs = mixture.log_weights.iter().zip(traces);
         pairs
@@ -523,12 +571,18 @@ impl<'a> Climb<'a> {
             .collect()
     }
 
-    fn maximise(&self, shares: &[Vec<(usize, f64)>]) -> Result<Mixture, MixtureError> {
+    /// The likeliest mixture where components have these shares of the points, which they have by the
+    /// mixture `before`.
+    fn maximise(
+        &self,
+        before: &Mixture,
+        shares: &[Vec<(usize, f64)>],
+    ) -> Result<Mixture, MixtureError> {
         let Moments {
             mut weights,
             means,
             variances,
-        } = self.data.moments(shares);
+        } = self.data.moments(shares, &before.means);
         let factors = match self.covariance {
             Covariance::Diagonal => {
                 let deviations = variances.iter().map(|v| (v + self.noise).sqrt());
@@ -579,7 +633,7 @@ pub(super) fn from_groups(
         weights,
         means,
         variances,
-    } = data.moments(groups);
+    } = data.moments(groups, &data.first_points(groups));
     let factors = if settings.covariance == Covariance::Diagonal {
         let within = |j: usize| {
             let own = variances[j..].iter().step_by(data.size);

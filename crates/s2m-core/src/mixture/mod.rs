@@ -128,10 +128,11 @@ enum Factors {
         factor: Triangle,
         centres: Vec<f64>,
     },
-    /// Standard deviations, and one over them.
+    /// Standard deviations, and of each component its mean and one over its deviations, padded to
+    /// whole tiles.
     Diagonal {
         deviations: Vec<f64>,
-        inverse: Vec<f64>,
+        whitening: Vec<[Vec<f64>; 2]>,
     },
     Full(Vec<Triangle>),
 }
@@ -237,19 +238,36 @@ impl Mixture {
         mixture
     }
 
-    /// Fills in what a shared factor makes of the means.
+    /// Fills in what factors make of the means.
     fn whiten_means(&mut self) {
         let (size, length) = (self.size, TILE * tiles(self.size));
-        if let Factors::Shared { factor, centres } = &mut self.factors {
-            centres.clear();
-            for mean in self.means.chunks(size) {
-                let mut group = vec![[0.0; TILE]; length];
-                for (column, &value) in group.iter_mut().zip(mean) {
-                    column[0] = value;
+        match &mut self.factors {
+            Factors::Shared { factor, centres } => {
+                centres.clear();
+                for mean in self.means.chunks(size) {
+                    let mut group = vec![[0.0; TILE]; length];
+                    for (column, &value) in group.iter_mut().zip(mean) {
+                        column[0] = value;
+                    }
+                    factor.solve(&mut group);
+                    centres.extend(group.iter().map(|column| column[0]));
                 }
-                factor.solve(&mut group);
-                centres.extend(group.iter().map(|column| column[0]));
             }
+            Factors::Diagonal {
+                deviations,
+                whitening,
+            } => {
+                let padded = |mut list: Vec<f64>| {
+                    list.resize(length, 0.0);
+                    list
+                };
+                let components = self.means.chunks(size).zip(deviations.chunks(size));
+                *whitening = components
+                    .map(|(mean, own)| [mean.to_vec(), own.iter().map(|s| 1.0 / s).collect()])
+                    .map(|lists| lists.map(padded))
+                    .collect();
+            }
+            Factors::Full(_) => {}
         }
     }
 
@@ -487,15 +505,9 @@ impl Mixture {
                     .map(|(k, &peak)| peak_less_distance(peak, &x, centre(k), &ones))
                     .collect()
             }
-            Factors::Diagonal { inverse, .. } => peaks
-                .map(|(k, &peak)| {
-                    let padded = |list: &[f64]| [list, &ones[self.size..]].concat();
-                    // What pads points is zero, and must be at no distance.
-                    let mut centre = padded(self.mean(k));
-                    centre[self.size..].fill(0.0);
-                    let scale = padded(&inverse[k * self.size..][..self.size]);
-                    peak_less_distance(peak, &x, &centre, &scale)
-                })
+            Factors::Diagonal { whitening, .. } => peaks
+                .zip(whitening)
+                .map(|((_, &peak), [centre, scale])| peak_less_distance(peak, &x, centre, scale))
                 .collect(),
             Factors::Full(factors) => {
                 let mut centred = x.clone();
@@ -561,10 +573,7 @@ impl Mixture {
         let mut factors = self.factors.clone();
         match &mut factors {
             Factors::Shared { .. } => {}
-            Factors::Diagonal {
-                deviations,
-                inverse,
-            } => (*deviations, *inverse) = (but(deviations), but(inverse)),
+            Factors::Diagonal { deviations, .. } => *deviations = but(deviations),
             Factors::Full(factors) => drop(factors.remove(component)),
         }
         Self::assemble(self.size, weights, but(&self.means), factors)
@@ -575,9 +584,9 @@ impl Mixture {
         match &self.factors {
             Factors::Shared { factor, .. } => factor.trace_of_inverse(),
             Factors::Full(factors) => factors[component].trace_of_inverse(),
-            Factors::Diagonal { inverse, .. } => {
-                let own = &inverse[component * self.size..][..self.size];
-                own.iter().map(|v| v * v).sum()
+            Factors::Diagonal { deviations, .. } => {
+                let own = &deviations[component * self.size..][..self.size];
+                own.iter().map(|s| (s * s).recip()).sum()
             }
         }
     }
@@ -612,10 +621,9 @@ impl Factors {
             let (component, row) = (at / size, at % size);
             return Err(MixtureError::NotPositiveDefinite { component, row });
         }
-        let inverse = deviations.iter().map(|s| 1.0 / s).collect();
         Ok(Self::Diagonal {
             deviations,
-            inverse,
+            whitening: Vec::new(),
         })
     }
 

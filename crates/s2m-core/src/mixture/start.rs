@@ -23,7 +23,7 @@ pub(super) fn start(
     let mut centres = seed(data, settings.components.get(), proposals);
     let mut groups = groups(data, &centres);
     for _ in 0..ROUNDS {
-        centres = data.moments(&groups).means;
+        centres = data.moments(&groups, &data.first_points(&groups)).means;
         let next = self::groups(data, &centres);
         let settled = next == groups;
         groups = next;

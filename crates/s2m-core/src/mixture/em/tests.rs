@@ -1,3 +1,4 @@
+use super::super::Parts;
 use super::super::tests::KINDS;
 use super::*;
 
@@ -188,6 +189,29 @@ fn two_far_clusters_are_found() {
         }
         assert!(found.converged && found.dropped == 0);
         assert_monotone(&found);
+    }
+}
+
+#[test]
+fn a_small_spread_far_from_zero_is_kept() {
+    // About −10⁶ and 10⁶, where the square of a number has no digit left for its fraction.
+    let mut points: Vec<f32> = Vec::new();
+    for i in 0..400 {
+        let side = if i % 2 == 0 { -1.0e6 } else { 1.0e6 };
+        let offset = if i % 4 < 2 { -0.5 } else { 0.5 };
+        points.extend([side + offset, side - offset, offset]);
+    }
+    let settings = Settings {
+        regularisation: 0.0,
+        ..settings(Covariance::Diagonal, 2)
+    };
+    let fit = fit(&points, &[0.0; 400], &settings, Proposals::new(3)).unwrap();
+    let Parts { means, factors, .. } = fit.mixture.parts();
+    let close = |found: f64, wanted: f64| (found - wanted).abs() < 1e-12;
+    assert!(factors.iter().all(|s| close(*s, 0.5)), "{factors:?}");
+    for mean in means.chunks(3) {
+        let [a, b, c] = [mean[0].abs(), mean[1].abs(), mean[2]].map(|m| m / 1.0e6);
+        assert!(close(a, 1.0) && close(b, 1.0) && close(c, 0.0), "{mean:?}");
     }
 }
 
