@@ -43,6 +43,56 @@ pub struct Manifest {
     pub provenance: Provenance,
 }
 
+impl Manifest {
+    /// A bundle of points: as many normal latents as numbers of a point, labels picked evenly out of those
+    /// that hold, outputs `class_logits` and `real_logit`.
+    pub fn of_points(name: &str, labels: Vec<String>, size: usize) -> Self {
+        let count = labels.len();
+        let point = ItemEntry {
+            name: "x".to_owned(),
+            layout: None,
+            shape: vec![size],
+            range: None,
+            bits: None,
+        };
+        Self {
+            format: FORMAT,
+            name: name.to_owned(),
+            labels,
+            describe: BTreeMap::new(),
+            labelling: LabellingEntry {
+                model: LabellingModel::OneOf,
+                weights: vec![1.0; count],
+                observed: vec![1.0 / count as f64; count],
+            },
+            generator: GeneratorEntry {
+                file: "generator.onnx".to_owned(),
+                sha256: String::new(),
+                latents: vec![LatentEntry {
+                    input: "z".to_owned(),
+                    shape: vec![size],
+                    prior: Prior::Normal,
+                }],
+                class: None,
+                output: point.clone(),
+            },
+            classifier: ClassifierEntry {
+                file: "classifier.onnx".to_owned(),
+                sha256: String::new(),
+                input: point,
+                outputs: OutputsEntry {
+                    class: "class_logits".to_owned(),
+                    real: "real_logit".to_owned(),
+                    fake_class: None,
+                },
+            },
+            calibration: CalibrationEntry::default(),
+            paper: None,
+            provenance: Provenance::default(),
+        }
+    }
+}
+
 /// How the single positive labels came about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

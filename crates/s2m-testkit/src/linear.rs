@@ -1,10 +1,7 @@
 //! A bundle with any number of labels and hardly any arithmetic, for measuring what is around it.
 
 use s2m_model::bundle;
-use s2m_model::manifest::{
-    CalibrationEntry, ClassifierEntry, FORMAT, GeneratorEntry, ItemEntry, LabellingEntry,
-    LabellingModel, LatentEntry, Manifest, OutputsEntry, Prior, Provenance,
-};
+use s2m_model::manifest::Manifest;
 use s2m_model::onnx::{Element, GraphBuilder, GraphError};
 
 use crate::exact::Files;
@@ -13,7 +10,9 @@ use crate::exact::Files;
 pub fn linear(labels: usize) -> Files {
     let graphs = generator(labels + 1).and_then(|g| Ok((g, classifier(labels)?)));
     let (generator, classifier) = graphs.expect("the layers fit together");
-    bundle::files(&manifest(labels), generator, classifier).expect("the manifest is text")
+    let names = (0..labels).map(|l| format!("L{l}")).collect();
+    let manifest = Manifest::of_points("linear", names, labels + 1);
+    bundle::files(&manifest, generator, classifier).expect("the manifest is text")
 }
 
 fn generator(size: usize) -> Result<Vec<u8>, GraphError> {
@@ -35,49 +34,4 @@ fn classifier(labels: usize) -> Result<Vec<u8>, GraphError> {
     g.output(&class, "class_logits")?;
     g.output(&real, "real_logit")?;
     Ok(g.to_bytes())
-}
-
-fn manifest(labels: usize) -> Manifest {
-    let point = ItemEntry {
-        name: "x".to_owned(),
-        layout: None,
-        shape: vec![labels + 1],
-        range: None,
-        bits: None,
-    };
-    Manifest {
-        format: FORMAT,
-        name: "linear".to_owned(),
-        labels: (0..labels).map(|l| format!("L{l}")).collect(),
-        describe: std::collections::BTreeMap::new(),
-        labelling: LabellingEntry {
-            model: LabellingModel::OneOf,
-            weights: vec![1.0; labels],
-            observed: vec![1.0 / labels as f64; labels],
-        },
-        generator: GeneratorEntry {
-            file: "generator.onnx".to_owned(),
-            sha256: String::new(),
-            latents: vec![LatentEntry {
-                input: "z".to_owned(),
-                shape: vec![labels + 1],
-                prior: Prior::Normal,
-            }],
-            class: None,
-            output: point.clone(),
-        },
-        classifier: ClassifierEntry {
-            file: "classifier.onnx".to_owned(),
-            sha256: String::new(),
-            input: point,
-            outputs: OutputsEntry {
-                class: "class_logits".to_owned(),
-                real: "real_logit".to_owned(),
-                fake_class: None,
-            },
-        },
-        calibration: CalibrationEntry::default(),
-        paper: None,
-        provenance: Provenance::default(),
-    }
 }

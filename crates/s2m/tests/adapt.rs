@@ -78,6 +78,24 @@ fn drawn(request: &Request<'_>) -> Report {
     answers.remove(0).unwrap()
 }
 
+/// A proposal for "A - B", kept in a folder.
+fn keep(model: &Path, samples: usize, adapt: AdaptChoice, out: &Path) -> adapt::Stored {
+    let asked = adapt::Request {
+        model,
+        query: "A - B",
+        samples: count(samples),
+        settings: SampleSettings {
+            seed: Some(3),
+            adapt,
+            ..SampleSettings::default()
+        },
+        machine: Machine::default(),
+        out,
+        existing: Existing::Keep,
+    };
+    adapt::adapt(&asked, &Silent).unwrap().unwrap()
+}
+
 fn written(files: &[(String, Vec<u8>)], root: &TempDir) -> PathBuf {
     let folder = root.path().join("toy.s2m");
     bundle::write(&folder, files).unwrap();
@@ -209,20 +227,7 @@ fn a_kept_proposal_draws_as_the_search_that_made_it() {
     let root = tempfile::tempdir().unwrap();
     let model = written(&exact::gaussians_exact(), &root);
     let kept = root.path().join("kept");
-    let asked = adapt::Request {
-        model: &model,
-        query: "A - B",
-        samples: count(SAMPLES),
-        settings: SampleSettings {
-            seed: Some(3),
-            adapt: AdaptChoice::adaptive(),
-            ..SampleSettings::default()
-        },
-        machine: Machine::default(),
-        out: &kept,
-        existing: Existing::Keep,
-    };
-    let stored = adapt::adapt(&asked, &Silent).unwrap().unwrap();
+    let stored = keep(&model, SAMPLES, AdaptChoice::adaptive(), &kept);
     assert!(stored.mixture.is_some());
     let (one, other) = (root.path().join("one"), root.path().join("other"));
     let searched = drawn(&request(&model, "A - B", &one, AdaptChoice::adaptive()));
@@ -239,6 +244,36 @@ fn a_kept_proposal_draws_as_the_search_that_made_it() {
         proposal: Some(&kept),
         ..request(&model, "A + B", &third, AdaptChoice::None)
     });
+}
+
+/// With more samples to draw than any search costs, nothing but its gain ends a search.
+#[test]
+fn a_search_goes_on_while_a_stage_gains_what_was_asked() {
+    let root = tempfile::tempdir().unwrap();
+    let model = written(&exact::gaussians_exact(), &root);
+    for (gain, least, reason) in [
+        (0.1, 3, "the last stage gained too little"),
+        (0.5, 2, "no stage was much better than the prior"),
+    ] {
+        let choice = AdaptChoice::Adaptive {
+            gain,
+            prior_share: PRIOR_SHARE,
+        };
+        let out = root.path().join(format!("{gain}"));
+        let stored = keep(&model, 100_000_000, choice, &out);
+        let record = stored.about.adaptation;
+        assert_eq!(record.stopped, reason);
+        assert_eq!(stored.mixture.is_some(), gain < 0.5);
+        let costs = record
+            .stages
+            .iter()
+            .map(|stage| stage.calls_per_sample.unwrap());
+        let costs: Vec<f64> = costs.collect();
+        assert!(costs.len() >= least, "{costs:?}");
+        let mut gains = costs.windows(2).map(|pair| 1.0 - pair[1] / pair[0]);
+        assert!(gains.next_back().unwrap() < gain, "{costs:?}");
+        assert!(gains.all(|gained| gained >= gain), "{costs:?}");
+    }
 }
 
 /// A uniform prior is adapted in normal coordinates; means with and without agree within five standard
@@ -363,20 +398,7 @@ fn a_proposal_of_another_bundle_or_a_broken_one_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let model = written(&exact::gaussians_exact(), &root);
     let kept = root.path().join("kept");
-    let asked = adapt::Request {
-        model: &model,
-        query: "A - B",
-        samples: count(SAMPLES),
-        settings: SampleSettings {
-            seed: Some(3),
-            adapt: AdaptChoice::adaptive(),
-            ..SampleSettings::default()
-        },
-        machine: Machine::default(),
-        out: &kept,
-        existing: Existing::Keep,
-    };
-    adapt::adapt(&asked, &Silent).unwrap().unwrap();
+    keep(&model, SAMPLES, AdaptChoice::adaptive(), &kept);
     let out = root.path().join("out");
     let message = |model: &Path, query: &str| {
         refused(&Request {

@@ -13,8 +13,6 @@ use s2m_core::query::Query;
 use s2m_core::samplers::{History, mh};
 use s2m_data::six_labels;
 use s2m_data::{Dataset, Values};
-use s2m_metrics::features::Features;
-use s2m_metrics::fid::{FidError, fid};
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::networks::{Renderer, Requested};
@@ -25,8 +23,8 @@ use super::line::Line;
 use super::results::{Table, published};
 use super::six_labels::{DATA, GAN, STAGES};
 use super::stages;
-use super::table1::referee::OUTPUTS;
-use super::{Bench, ExperimentError, Findings, stage};
+use super::table1::referee::{OUTPUTS, distance};
+use super::{Bench, Findings, stage};
 use crate::adapt::{AdaptChoice, PRIOR_SHARE, Pilot};
 use crate::draw::{uniforms, weigh_first};
 use crate::error::Error;
@@ -298,7 +296,7 @@ impl Real {
         let (sets, test_features) = seen(judge, &of_class(test))?;
         Ok(Self {
             share: count(train) as f64 / train.truth.len().max(1) as f64,
-            floor: distance(judge, &features, &test_features)?,
+            floor: distance(DATA, judge, &features, &test_features)?,
             features,
             test_items: sets.len(),
             test_accuracy: right(&sets, query),
@@ -330,27 +328,6 @@ fn seen(judge: &Judge, levels: &[f32]) -> Result<(Vec<LabelSet>, Vec<f32>), Erro
 fn right(sets: &[LabelSet], query: &Query) -> f64 {
     let right = sets.iter().filter(|set| query.holds(**set)).count();
     right as f64 / sets.len().max(1) as f64
-}
-
-/// FID† of two sets of features; none where one is too small.
-fn distance(judge: &Judge, real: &[f32], generated: &[f32]) -> Result<Option<f64>, Error> {
-    let data = || DATA.to_owned();
-    let width = judge.output_sizes().nth(1).unwrap_or(0);
-    let features = |values| {
-        Features::new(values, width).map_err(|source| ExperimentError::Features {
-            data: data(),
-            source,
-        })
-    };
-    match fid(features(real)?, features(generated)?) {
-        Ok(distance) => Ok(Some(distance)),
-        Err(FidError::TooFew { .. }) => Ok(None),
-        Err(source) => Err(ExperimentError::Fid {
-            data: data(),
-            source,
-        }
-        .into()),
-    }
 }
 
 /// One way on one bundle.
@@ -434,7 +411,7 @@ impl Job<'_> {
             let share = kept.len() as f64 / CHAINS as f64;
             figures.accuracy.push(share * right(&sets, self.query));
             figures.alive.push(share);
-            let fid = distance(self.judge, &self.real.features, &features)?;
+            let fid = distance(DATA, self.judge, &self.real.features, &features)?;
             figures.fid.push(fid);
             let since = &followed.acceptance[before..steps];
             figures

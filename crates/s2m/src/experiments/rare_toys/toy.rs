@@ -14,10 +14,7 @@
 
 use s2m_core::proposals::Proposals;
 use s2m_model::bundle::{self, Bundle};
-use s2m_model::manifest::{
-    CalibrationEntry, ClassifierEntry, FORMAT, GeneratorEntry, ItemEntry, LabellingEntry,
-    LabellingModel, LatentEntry, Manifest, OutputsEntry, Prior, Provenance,
-};
+use s2m_model::manifest::Manifest;
 use s2m_model::onnx::{Element, GraphBuilder, GraphError};
 
 use crate::error::Error;
@@ -220,52 +217,9 @@ impl Toy {
     }
 
     fn manifest(&self) -> Manifest {
-        let labels: Vec<String> = std::iter::once("any".to_owned())
-            .chain((1..=self.labels).map(|i| format!("L{i}")))
-            .collect();
-        let count = labels.len();
-        let point = ItemEntry {
-            name: "x".to_owned(),
-            layout: None,
-            shape: vec![self.size],
-            range: None,
-            bits: None,
-        };
-        Manifest {
-            format: FORMAT,
-            name: "half-spaces".to_owned(),
-            labels,
-            describe: std::collections::BTreeMap::new(),
-            labelling: LabellingEntry {
-                model: LabellingModel::OneOf,
-                weights: vec![1.0; count],
-                observed: vec![1.0 / count as f64; count],
-            },
-            generator: GeneratorEntry {
-                file: "generator.onnx".to_owned(),
-                sha256: String::new(),
-                latents: vec![LatentEntry {
-                    input: "z".to_owned(),
-                    shape: vec![self.size],
-                    prior: Prior::Normal,
-                }],
-                class: None,
-                output: point.clone(),
-            },
-            classifier: ClassifierEntry {
-                file: "classifier.onnx".to_owned(),
-                sha256: String::new(),
-                input: point,
-                outputs: OutputsEntry {
-                    class: "class_logits".to_owned(),
-                    real: "real_logit".to_owned(),
-                    fake_class: None,
-                },
-            },
-            calibration: CalibrationEntry::default(),
-            paper: None,
-            provenance: Provenance::default(),
-        }
+        let labels =
+            std::iter::once("any".to_owned()).chain((1..=self.labels).map(|i| format!("L{i}")));
+        Manifest::of_points("half-spaces", labels.collect(), self.size)
     }
 }
 

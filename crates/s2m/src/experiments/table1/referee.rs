@@ -189,23 +189,7 @@ impl Referee {
     }
 
     fn distance(&self, real: &[f32], generated: &[f32]) -> Result<Option<f64>, Error> {
-        let data = || self.recipe.name.clone();
-        let width = self.judge.output_sizes().nth(1).unwrap_or(0);
-        let features = |values| {
-            Features::new(values, width).map_err(|source| ExperimentError::Features {
-                data: data(),
-                source,
-            })
-        };
-        match fid(features(real)?, features(generated)?) {
-            Ok(distance) => Ok(Some(distance)),
-            Err(FidError::TooFew { .. }) => Ok(None),
-            Err(source) => Err(ExperimentError::Fid {
-                data: data(),
-                source,
-            }
-            .into()),
-        }
+        distance(&self.recipe.name, &self.judge, real, generated)
     }
 
     /// Real items of the query, read when they are first needed.
@@ -248,6 +232,31 @@ fn wanted_items(data: &Dataset, query: &Query) -> Vec<f32> {
     match data.items.select(&wanted).values {
         Values::Bytes(levels) => levels.into_iter().map(f32::from).collect(),
         Values::Floats(values) => values,
+    }
+}
+
+/// FID† of two sets of features, the second output of a judge; none where one is too small.
+pub(in crate::experiments) fn distance(
+    data: &str,
+    judge: &Judge,
+    real: &[f32],
+    generated: &[f32],
+) -> Result<Option<f64>, Error> {
+    let width = judge.output_sizes().nth(1).unwrap_or(0);
+    let features = |values| {
+        Features::new(values, width).map_err(|source| ExperimentError::Features {
+            data: data.to_owned(),
+            source,
+        })
+    };
+    match fid(features(real)?, features(generated)?) {
+        Ok(distance) => Ok(Some(distance)),
+        Err(FidError::TooFew { .. }) => Ok(None),
+        Err(source) => Err(ExperimentError::Fid {
+            data: data.to_owned(),
+            source,
+        }
+        .into()),
     }
 }
 
