@@ -18,24 +18,28 @@ use crate::table::table;
 
 const EXAMPLES: &str = "Examples:
   s2m reproduce gaussians
-  s2m reproduce illustration
+  s2m reproduce rare-toys --seeds 0
   s2m reproduce table1 --data data --device cuda
   s2m reproduce table1 --data data --evaluate-only
 
-Experiments: gaussians (appendix E.1), illustration (figure 2), table1 (MNIST and
-Fashion-MNIST). Finished stages are used again, unfinished ones go on where they were, and
-nothing is measured twice. Samples are drawn and judged on the CPU, wherever networks were
-trained. Remarks in NOTES.md beside RESULTS.md are kept at its end.";
+Finished stages are used again, unfinished ones go on where they were, and nothing is measured
+twice. Samples are drawn and judged on the CPU, wherever networks were trained. Remarks in
+NOTES.md beside RESULTS.md are kept at its end.";
+
+fn examples() -> String {
+    let lines = Experiment::ALL.map(|e| format!("  {:12}  {}", e.name(), e.about()));
+    format!("Experiments:\n{}\n\n{EXAMPLES}", lines.join("\n"))
+}
 
 /// Make a table or figure of the paper: train, draw, judge, write RESULTS.md and pictures
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = examples())]
 pub(crate) struct ReproduceArgs {
-    /// Which table or figure
+    /// Which experiment, out of those below
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Folder with `mnist` and `fashion-mnist` as idx files; for table1
+    /// Folder with `mnist` and `fashion-mnist` as idx files, where pictures are needed
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 

@@ -175,6 +175,19 @@ impl Experiment {
         }
     }
 
+    /// What it shows, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Gaussians => "appendix E.1: two overlapping grids of Gaussians",
+            Self::Illustration => "figure 2: two classes that overlap, in one dimension",
+            Self::Table1 => "table 1: MNIST and Fashion-MNIST, all methods",
+            Self::Calibration => "calibration from single positives, on the networks of table1",
+            Self::SixLabels => "MNIST with six labels: partial and boolean queries",
+            Self::RareToys => "rare targets that are known exactly, with every --adapt",
+            Self::RareDigits => "rare classes of six-labels, with every --adapt",
+        }
+    }
+
     /// The experiment whose networks it uses, by name.
     pub fn networks(self) -> &'static str {
         match self {
