@@ -189,13 +189,16 @@ impl<'a> Session<'a> {
         let recycles = matches!(self.settings.sampler, SamplerChoice::Resample { .. });
         match (recycled, &stored.mixture) {
             (Some(rows), Some(_)) if recycles => {
-                target.searched -= rows.log_ratios.len();
+                // Scored already, whether or not they will be looked at.
+                target.rows = rows.log_ratios.len();
+                target.searched -= target.rows;
                 pool = pool.with_recycled(rows);
             }
             (Some(rows), None) => {
                 // Only the first stage is of the prior.
                 let first = rows.first_stage();
-                target.searched -= first.len();
+                target.rows = first.len();
+                target.searched -= target.rows;
                 pool = pool.with_first_rows(&first);
             }
             _ => {}
