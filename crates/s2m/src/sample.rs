@@ -84,7 +84,9 @@ pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answ
     };
     match answers {
         Ok(answers) if answers.iter().any(Result::is_ok) => {
-            staging.finish(&[JOURNAL])?;
+            let journals: Vec<String> = (0..queries.len()).map(own_journal).collect();
+            let journals = journals.iter().map(String::as_str).chain([JOURNAL]);
+            staging.finish(&journals.collect::<Vec<_>>())?;
             Ok(answers)
         }
         other => {
@@ -169,7 +171,7 @@ fn draw_all_adapted(
         folder_names(queries)
     };
     let mut answers = Vec::with_capacity(queries.len());
-    for (query, folder) in queries.iter().zip(&folders) {
+    for (at, (query, folder)) in queries.iter().zip(&folders).enumerate() {
         let own = format!("{folder}{}{PROPOSAL}", if alone { "" } else { "/" });
         // An interrupted run has left what it found; recycled proposals are searched for again.
         let recycles = matches!(request.settings.sampler, SamplerChoice::Resample { .. });
@@ -195,10 +197,8 @@ fn draw_all_adapted(
             }
         };
         planned.stored.write(staging, &own)?;
-        if alone {
-            let journal = staging.path(JOURNAL);
-            planned.pool = session.with_journal(planned.pool, Some(&journal))?;
-        }
+        let journal = staging.path(&own_journal(at));
+        planned.pool = session.with_journal(planned.pool, Some(&journal))?;
         let job = Job {
             session,
             pool: &mut planned.pool,
@@ -213,6 +213,11 @@ fn draw_all_adapted(
         crate::write::write_joint_summary(staging, queries, &folders, &answers)?;
     }
     Ok(answers)
+}
+
+/// Logits of the proposals of one query among many, until all of them are drawn.
+fn own_journal(query: usize) -> String {
+    format!("{query}.{JOURNAL}")
 }
 
 /// Refuses what does not go together with adaptation.

@@ -106,6 +106,28 @@ fn a_draw_that_was_killed_goes_on_and_ends_with_the_same_bytes() {
 }
 
 #[test]
+fn adapted_draws_of_all_classes_that_were_killed_end_with_the_same_bytes() {
+    let root = tempfile::tempdir().unwrap();
+    let draw = |out| {
+        let wanted = ["sample", "gaussians-exact", "--all-joint", "-n", "4000"];
+        let way = ["--adapt", "adaptive", "--sampler", "mh", "--steps", "300"];
+        [&wanted[..], &way, &["--out", out]].concat()
+    };
+    assert_eq!(run(root.path(), &draw("whole")).code, 0);
+    let kills = [1, 1_000_000, 10_000_000, 20_000_000]
+        .iter()
+        .filter(|&&bytes| killed(root.path(), &draw("out"), "out.partial", bytes))
+        .count();
+    assert!(kills > 2, "{kills} runs were really interrupted");
+    assert_eq!(run(root.path(), &draw("out")).code, 0);
+    let (whole, out) = (root.path().join("whole"), root.path().join("out"));
+    assert!(contents(&whole) == contents(&out), "the samples differ");
+    let left = fs::read_dir(&out).unwrap().flatten();
+    let names = left.map(|entry| entry.file_name().into_string().unwrap());
+    assert!(names.into_iter().all(|name| !name.contains("journal")));
+}
+
+#[test]
 fn an_adapted_draw_that_was_killed_ends_with_the_same_bytes() {
     let root = tempfile::tempdir().unwrap();
     let draw = |out| {
