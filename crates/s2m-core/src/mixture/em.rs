@@ -553,17 +553,13 @@ impl<'a> Climb<'a> {
 
     /// `log π_k − ½ ρ tr Σ_k⁻¹` of each component.
     fn log_terms(&self, mixture: &Mixture) -> Vec<f64> {
-        let traces = if self.noise == 0.0 {
-            vec![0.0; mixture.components()]
-        } else if mixture.covariance() == Covariance::Shared {
-            vec![mixture.trace_of_inverse(0); mixture.components()]
-        } else {
-            let components = 0..mixture.components();
-            let trace = |k: usize| mixture.trace_of_inverse(k);
-            match mixture.covariance() {
-                Covariance::Full => parallel::each(components.collect(), trace),
-                Covariance::Shared | Covariance::Diagonal => components.map(trace).collect(),
-            }
+        let components = mixture.components();
+        let trace = |k: usize| mixture.trace_of_inverse(k);
+        let traces = match mixture.covariance() {
+            _ if self.noise == 0.0 => vec![0.0; components],
+            Covariance::Shared => vec![trace(0); components],
+            Covariance::Diagonal => (0..components).map(trace).collect(),
+            Covariance::Full => parallel::each((0..components).collect(), trace),
         };
         let pairs = mixture.log_weights.iter().zip(traces);
         pairs

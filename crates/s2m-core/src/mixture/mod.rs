@@ -47,6 +47,17 @@ pub enum Covariance {
     Full,
 }
 
+impl Covariance {
+    /// Numbers that the covariances of a mixture consist of, or their factors.
+    pub fn numbers(self, size: usize, components: usize) -> usize {
+        match self {
+            Self::Shared => size * size,
+            Self::Diagonal => components * size,
+            Self::Full => components * size * size,
+        }
+    }
+}
+
 /// Why numbers are not a mixture.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum MixtureError {
@@ -164,7 +175,7 @@ impl Mixture {
             prior_share,
         } = parts;
         check_lists(size, &weights, &means)?;
-        let wanted = numbers(covariance, size, weights.len());
+        let wanted = covariance.numbers(size, weights.len());
         check("factors", &factors, wanted)?;
         let triangle = |(component, rows): (usize, &[f64])| {
             Triangle::from_rows(size, rows)
@@ -189,7 +200,7 @@ impl Mixture {
     ) -> Result<Self, MixtureError> {
         let size = means.len() / weights.len().max(1);
         check_lists(size, weights, means)?;
-        let wanted = numbers(covariance, size, weights.len());
+        let wanted = covariance.numbers(size, weights.len());
         check("covariances", covariances, wanted)?;
         let factors = match covariance {
             Covariance::Diagonal => {
@@ -590,15 +601,6 @@ pub fn log_prior(point: &[f32]) -> f64 {
 /// Log density of the standard normal distribution where the squares sum to `squares`.
 fn log_standard_normal(size: usize, squares: f64) -> f64 {
     -0.5 * (size as f64 * std::f64::consts::TAU.ln() + squares)
-}
-
-/// Numbers that the factors of a mixture consist of.
-fn numbers(covariance: Covariance, size: usize, components: usize) -> usize {
-    match covariance {
-        Covariance::Shared => size * size,
-        Covariance::Diagonal => components * size,
-        Covariance::Full => components * size * size,
-    }
 }
 
 fn check_lists(size: usize, weights: &[f64], means: &[f64]) -> Result<(), MixtureError> {

@@ -188,11 +188,7 @@ impl Shape {
                 "{components} components of {size} dimensions are out of range"
             ));
         }
-        let factors = match covariance {
-            Covariance::Shared => size * size,
-            Covariance::Diagonal => components * size,
-            Covariance::Full => components * size * size,
-        };
+        let factors = covariance.numbers(size, components);
         let wanted = 8 * (components + components * size + factors);
         if bytes.len() != wanted {
             let found = bytes.len();
