@@ -99,6 +99,26 @@ impl Labelling {
         self.log_factor.len()
     }
 
+    /// `a_c`: how readily an item that carries label `c` shows it, up to a constant. The stated weight, or
+    /// `p_data(c)/π_c` where items were drawn for each label; `f_c = D_r(c|x) / a_c` in both cases.
+    pub fn shown_weights(&self) -> impl Iterator<Item = f64> + Clone + '_ {
+        self.log_factor.iter().map(|log_factor| (-log_factor).exp())
+    }
+
+    /// `A(S) = Σ_{c∈S} a_c`.
+    pub fn shown_amount(&self, set: LabelSet) -> f64 {
+        set.iter().map(|c| (-self.log_factor[c]).exp()).sum()
+    }
+
+    /// Density of a set among items, over its posterior among items as they are shown: 1, or `1/A(S)` where
+    /// items were drawn for each label and those with many labels come often.
+    pub(crate) fn density_of_shown(&self, set: LabelSet) -> f64 {
+        match self.weights {
+            Some(_) => 1.0,
+            None => self.shown_amount(set).recip(),
+        }
+    }
+
     /// The weights behind `A` of a density, or none where `A = 1`.
     fn density_weights(&self) -> Option<&[f64]> {
         self.weights.as_deref().filter(|_| self.corrected)
@@ -173,6 +193,16 @@ impl<'a> Levels<'a> {
                 set,
                 log_amount(self.labelling.weights.as_deref(), set) + width,
             )
+        })
+    }
+
+    /// The same sets with `P̃(S_k|x) = A(S_k)·(f_(k) − f_(k+1))`, the posterior of each for items as they are
+    /// shown; not in log space.
+    pub fn shown_sets(&self) -> impl Iterator<Item = (LabelSet, f64)> + Clone + '_ {
+        (1..=self.len()).map(|k| {
+            let set = self.top(k);
+            let width = log_sub_exp(self.sorted(k), self.sorted(k + 1)).exp();
+            (set, self.labelling.shown_amount(set) * width)
         })
     }
 

@@ -12,7 +12,7 @@
 //! let labelling = Labelling::one_of(&[1.0, 1.0])?;
 //! let weighting = Weighting::new(query, labelling)?;
 //! // The class is a coin flip: no level is left for "smiling and not male".
-//! let even = Evidence { class_logits: &[0.0, 0.0], real_logit: 0.0, fake_class_logits: None, log_latent_ratio: 0.0 };
+//! let even = Evidence { class_logits: &[0.0, 0.0], real_logit: 0.0, fake_class_logits: None, joint: None, log_latent_ratio: 0.0 };
 //! assert_eq!(weighting.log_weight(even)?, f64::NEG_INFINITY);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -23,10 +23,12 @@ pub mod calibration;
 pub mod chains;
 pub mod density;
 pub mod diagnostics;
+pub mod joint;
 pub mod labels;
 mod logspace;
 pub mod mixture;
 pub mod normal;
+pub mod posterior;
 pub mod proposals;
 pub mod query;
 pub mod samplers;

@@ -8,12 +8,16 @@
 //! `-∞` means outside the support. No epsilon anywhere: a constant added to every log weight must
 //! not change a sample.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use crate::calibration::correction::Correction;
 use crate::calibration::isotonic::Curve;
 use crate::density::{Labelling, Levels};
+use crate::joint::{LabelSets, SetLogits, SetPosterior};
 use crate::labels::LabelSet;
+use crate::posterior::{ItemPosterior, PosteriorKind};
 use crate::query::Query;
 
 /// What the classifiers say about one generated item.
@@ -25,6 +29,8 @@ pub struct Evidence<'a> {
     pub real_logit: f32,
     /// Logits of `D_f`, the class of generated items; conditional generators only.
     pub fake_class_logits: Option<&'a [f32]>,
+    /// Logits of label sets; bundles with a joint output only.
+    pub joint: Option<SetLogits<'a>>,
     /// `log p_z(z) − log p̃_z(z)`; zero without latent adaptation.
     pub log_latent_ratio: f64,
 }
@@ -79,6 +85,9 @@ pub enum WeightingError {
     /// A class mixture does not fit the query or the generator.
     #[error("the classes to generate do not meet every label set of the query")]
     NotCovered,
+    /// A margin with a posterior that has none.
+    #[error("an exclusion margin is for the posterior by levels\nhint: --posterior levels")]
+    MarginOfSets,
 }
 
 /// One temperature for all queries, or one per number of excluded labels (the paper's hand setting).
@@ -132,6 +141,20 @@ pub struct Calibration {
     pub floor: f64,
     /// From `P(Q|x)` to the share of right items that an audit measured; changes predictions alone.
     pub audit: Option<Curve>,
+    /// From `P(Q|x)` to its mean by networks that had no part in selecting; changes predictions alone, and
+    /// an audit goes before it.
+    pub ensemble: Option<Curve>,
+    /// Outputs of label sets, where these are what weighs; levels of the class output otherwise.
+    pub joint: Option<JointCalibration>,
+}
+
+/// The joint output: its sets and its temperature.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JointCalibration {
+    /// What the outputs stand for.
+    pub sets: Arc<LabelSets>,
+    /// What their logits are divided by.
+    pub temperature: f64,
 }
 
 impl Default for Calibration {
@@ -145,6 +168,8 @@ impl Default for Calibration {
             margin: 1.0,
             floor: 0.0,
             audit: None,
+            ensemble: None,
+            joint: None,
         }
     }
 }
@@ -162,6 +187,8 @@ pub struct Weighting {
     log_margin: f64,
     log_floor: f64,
     audit: Option<Curve>,
+    ensemble: Option<Curve>,
+    joint: Option<JointCalibration>,
     /// `h_c / p_G(c)` per class; empty for an unconditional generator.
     mixture: Vec<f64>,
 }
@@ -173,13 +200,15 @@ pub struct Explanation {
     pub class: Vec<f64>,
     /// `log f` of each label.
     pub log_level: Vec<f64>,
-    /// The nested label sets that the item can have, whether the query holds there, log density.
+    /// Which posterior `sets` and all that follows come from.
+    pub kind: PosteriorKind,
+    /// The label sets that the item can have, whether the query holds there, log density.
     pub sets: Vec<(LabelSet, bool, f64)>,
     /// `log r_Q`, after the margin.
     pub log_density: f64,
     /// `P(Q|x)`, before the margin.
     pub posterior: f64,
-    /// The same, corrected by an audit where there is one.
+    /// The same, corrected by an audit or by other networks where there is one or the other.
     pub predicted: f64,
     /// Whether the posterior lies under the floor.
     pub under_floor: bool,
@@ -231,6 +260,21 @@ impl Weighting {
             positive,
             |v| TEMPERATURES.contains(&v),
         )?;
+        if let Some(joint) = &calibration.joint {
+            let name = "the temperature of the joint output";
+            within(name, joint.temperature, positive, |v| {
+                TEMPERATURES.contains(&v)
+            })?;
+            if joint.sets.labels() != of_query {
+                return Err(WeightingError::LabelCount {
+                    query: of_query,
+                    labelling: joint.sets.labels(),
+                });
+            }
+            if calibration.margin != 1.0 {
+                return Err(WeightingError::MarginOfSets);
+            }
+        }
         within("the odds clip", calibration.odds_clip, "at least 1", |v| {
             v >= 1.0
         })?;
@@ -257,6 +301,8 @@ impl Weighting {
             log_margin: calibration.margin.ln(),
             log_floor: calibration.floor.ln(),
             audit: calibration.audit.clone(),
+            ensemble: calibration.ensemble.clone(),
+            joint: calibration.joint.clone(),
             mixture: Vec::new(),
         })
     }
@@ -283,6 +329,14 @@ impl Weighting {
         &self.query
     }
 
+    /// Which posterior weighs items.
+    pub fn kind(&self) -> PosteriorKind {
+        match self.joint {
+            Some(_) => PosteriorKind::Joint,
+            None => PosteriorKind::Levels,
+        }
+    }
+
     /// The floor on `P(Q|x)`.
     pub fn floor(&self) -> f64 {
         self.log_floor.exp()
@@ -297,10 +351,9 @@ impl Weighting {
 
     /// The log weight of one item; `-∞` outside the support, never NaN.
     pub fn log_weight(&self, evidence: Evidence<'_>) -> Result<f64, LogitError> {
-        let log_class_norm = self.check(&evidence)?;
-        let levels = self.levels(&evidence, log_class_norm);
-        let log_density = levels.log_density(&self.query, self.log_margin);
-        if log_density == f64::NEG_INFINITY || self.is_under_floor(&levels) {
+        let posterior = self.item_posterior(evidence)?;
+        let log_density = posterior.log_density(&self.query, self.log_margin);
+        if log_density == f64::NEG_INFINITY || self.is_under_floor(&posterior) {
             return Ok(f64::NEG_INFINITY);
         }
         Ok(
@@ -315,7 +368,8 @@ impl Weighting {
     /// the others; this is the log probability that the query then holds. It leads a search to a
     /// support that no proposal has met yet, and is no part of any weight.
     pub fn log_nearness(&self, evidence: Evidence<'_>) -> Result<f64, LogitError> {
-        let levels = self.item_levels(evidence)?;
+        let log_class_norm = self.check(&evidence)?;
+        let levels = self.levels(&evidence, log_class_norm);
         let level = |label: usize| levels.log_level(label);
         let labels = 0..self.query.label_count();
         let highest = |but: usize| {
@@ -333,39 +387,59 @@ impl Weighting {
         Ok(self.query.log_probability(&log_present, &log_absent))
     }
 
-    /// The levels of one item, for posteriors of the query and of labels.
-    pub fn item_levels(&self, evidence: Evidence<'_>) -> Result<Levels<'_>, LogitError> {
+    /// The label sets of one item, for posteriors of the query and of labels.
+    pub fn item_posterior(&self, evidence: Evidence<'_>) -> Result<ItemPosterior<'_>, LogitError> {
         let log_class_norm = self.check(&evidence)?;
-        Ok(self.levels(&evidence, log_class_norm))
+        let levels = || self.levels(&evidence, log_class_norm);
+        let Some(JointCalibration { sets, temperature }) = &self.joint else {
+            return Ok(ItemPosterior::Levels(levels()));
+        };
+        let logits = evidence.joint.ok_or(LogitError {
+            output: "joint",
+            value: f32::NAN,
+        })?;
+        Ok(ItemPosterior::Sets(SetPosterior::new(
+            sets,
+            &self.labelling,
+            logits,
+            *temperature,
+            levels,
+        )))
     }
 
-    /// The probability that an item with these levels is right: its posterior, corrected by an audit
-    /// where there is one.
-    pub fn predicted(&self, levels: &Levels<'_>) -> f64 {
-        let posterior = levels.log_posterior(&self.query).exp();
-        self.audit
-            .as_ref()
-            .map_or(posterior, |curve| curve.at(posterior))
+    /// `P(Q|x)` as the network says it.
+    pub fn plain(&self, item: &ItemPosterior<'_>) -> f64 {
+        item.log_posterior(&self.query).exp()
+    }
+
+    /// The probability that such an item is right: its posterior, corrected by an audit or by other networks.
+    pub fn predicted(&self, item: &ItemPosterior<'_>) -> f64 {
+        let posterior = self.plain(item);
+        let curve = self.audit.as_ref().or(self.ensemble.as_ref());
+        curve.map_or(posterior, |curve| curve.at(posterior))
     }
 
     /// Every step from the evidence to the log weight.
     pub fn explain(&self, evidence: Evidence<'_>) -> Result<Explanation, LogitError> {
-        let levels = self.item_levels(evidence)?;
+        let item = self.item_posterior(evidence)?;
         let log_norm = self.check(&evidence)?;
+        let levels = self.levels(&evidence, log_norm);
         let class = |l: &f32| (f64::from(*l) / self.class_temperature - log_norm).exp();
         Ok(Explanation {
             class: evidence.class_logits.iter().map(class).collect(),
             log_level: (0..self.query.label_count())
                 .map(|l| levels.log_level(l))
                 .collect(),
-            sets: levels
+            kind: self.kind(),
+            sets: item
                 .sets()
+                .into_iter()
                 .map(|(set, d)| (set, self.query.holds(set), d))
                 .collect(),
-            log_density: levels.log_density(&self.query, self.log_margin),
-            posterior: levels.log_posterior(&self.query).exp(),
-            predicted: self.predicted(&levels),
-            under_floor: self.is_under_floor(&levels),
+            log_density: item.log_density(&self.query, self.log_margin),
+            posterior: self.plain(&item),
+            predicted: self.predicted(&item),
+            under_floor: self.is_under_floor(&item),
             log_odds: self.log_odds(&evidence),
             log_conditional: self.log_conditional(&evidence),
             log_weight: self.log_weight(evidence)?,
@@ -389,6 +463,14 @@ impl Weighting {
         for &logit in evidence.fake_class_logits.unwrap_or_default() {
             finite("fake_class", logit)?;
         }
+        if let (Some(_), Some(logits)) = (&self.joint, evidence.joint)
+            && let Some(value) = logits.fault()
+        {
+            return Err(LogitError {
+                output: "joint",
+                value,
+            });
+        }
         Ok(log_norm(evidence.class_logits, self.class_temperature))
     }
 
@@ -397,8 +479,8 @@ impl Weighting {
         Levels::new(&self.labelling, evidence.class_logits.iter().map(log_class))
     }
 
-    fn is_under_floor(&self, levels: &Levels<'_>) -> bool {
-        self.log_floor > f64::NEG_INFINITY && levels.log_posterior(&self.query) < self.log_floor
+    fn is_under_floor(&self, item: &ItemPosterior<'_>) -> bool {
+        self.log_floor > f64::NEG_INFINITY && item.log_posterior(&self.query) < self.log_floor
     }
 
     fn log_odds(&self, evidence: &Evidence<'_>) -> f64 {
@@ -461,6 +543,7 @@ mod tests {
             class_logits,
             real_logit: 2.0,
             fake_class_logits: None,
+            joint: None,
             log_latent_ratio: 0.0,
         }
     }
@@ -669,6 +752,7 @@ mod tests {
                 class_logits: logits,
                 real_logit: 0.0,
                 fake_class_logits: None,
+                joint: None,
                 log_latent_ratio: 0.0,
             };
             weighting.log_nearness(evidence).unwrap().exp()

@@ -347,6 +347,7 @@ mod tests {
                 class_logits: &logits,
                 real_logit: 0.0,
                 fake_class_logits: None,
+                joint: None,
                 log_latent_ratio: 0.0,
             };
             assert_eq!(
