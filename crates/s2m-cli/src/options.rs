@@ -10,6 +10,7 @@ use s2m::adapt::{
 use s2m::session::Machine;
 use s2m::settings::{CalibrationChoice, DensityChoice, Overrides};
 use s2m::trainer::Trainer;
+use s2m_model::manifest::PosteriorName;
 use s2m_model::networks::{Device, RunSettings};
 
 /// How networks run.
@@ -133,6 +134,11 @@ pub(crate) struct WeighOptions {
     #[arg(long, value_enum, default_value_t = DensityName::Corrected)]
     density: DensityName,
 
+    /// Which posterior of the query: by the model's output per label set, or by sorted levels of its class output
+    /// [default: the model's]
+    #[arg(long, value_enum, value_name = "KIND")]
+    posterior: Option<PosteriorOption>,
+
     /// Whose calibration: the bundle's, the paper's settings for this data, or none
     #[arg(long, value_enum, default_value_t = CalibrationName::Bundle)]
     calibration: CalibrationName,
@@ -165,6 +171,12 @@ enum DensityName {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
+enum PosteriorOption {
+    Joint,
+    Levels,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum CalibrationName {
     Bundle,
     Paper,
@@ -177,6 +189,13 @@ impl WeighOptions {
             DensityName::Corrected => DensityChoice::Corrected,
             DensityName::Paper => DensityChoice::Paper,
         }
+    }
+
+    pub(crate) fn posterior(&self) -> Option<PosteriorName> {
+        self.posterior.map(|option| match option {
+            PosteriorOption::Joint => PosteriorName::Joint,
+            PosteriorOption::Levels => PosteriorName::Levels,
+        })
     }
 
     pub(crate) fn calibration(&self) -> CalibrationChoice {

@@ -8,16 +8,19 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use prost::Message as _;
 use s2m_core::density::{Labelling, LabellingError};
+use s2m_core::joint::{LabelSets, LabelSetsError};
 use s2m_core::labels::{Labels, LabelsError};
 use s2m_core::query::Query;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::manifest::{
-    CalibrationEntry, ClassForm, FORMAT, GeneratorEntry, ItemEntry, Manifest, TemperatureValue,
+    CalibrationEntry, ClassForm, FORMAT, GeneratorEntry, ItemEntry, JointError, Manifest,
+    TemperatureValue,
 };
 use crate::onnx::{
     self, Adapter, AdapterError, Axes, ModelProto, Port, PortElement, describe, external_paths,
@@ -206,6 +209,7 @@ pub struct Bundle {
     manifest: Manifest,
     labels: Labels,
     labelling: Labelling,
+    label_sets: Option<Arc<LabelSets>>,
     adapter: Adapter,
     generator_axes: Axes,
     generator: Network,
@@ -233,6 +237,7 @@ impl Bundle {
         let labels = Labels::new(manifest.labels.iter().cloned())?;
         let labelling = manifest.labelling.labelling(labels.len())?;
         check_manifest(&manifest, &labels)?;
+        let label_sets = label_sets(&manifest, &labels)?;
         let (generator, classifier) = (&manifest.generator, &manifest.classifier);
         let generator = network(source, &generator.file, &generator.sha256)?;
         let classifier = network(source, &classifier.file, &classifier.sha256)?;
@@ -259,6 +264,7 @@ impl Bundle {
         Ok(Self {
             labels,
             labelling,
+            label_sets,
             adapter,
             generator_axes,
             hash: hexadecimal(&whole.finalize()),
@@ -282,6 +288,11 @@ impl Bundle {
     /// How the labels came about.
     pub fn labelling(&self) -> &Labelling {
         &self.labelling
+    }
+
+    /// What the numbers of the joint output stand for, where the bundle has one.
+    pub fn label_sets(&self) -> Option<&Arc<LabelSets>> {
+        self.label_sets.as_ref()
     }
 
     /// What happens between the two networks.
@@ -563,6 +574,9 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
         return fault(format!("describe names `{name}`, which is not a label"));
     }
     check_calibration("calibration", &manifest.calibration, labels)?;
+    if let Some(levels) = &manifest.levels {
+        check_calibration("levels", levels, labels)?;
+    }
     if let Some(paper) = &manifest.paper {
         check_calibration("paper", paper, labels)?;
     }
@@ -583,6 +597,33 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
     }
     Ok(())
 }
+
+/// The checked list of the joint output.
+fn label_sets(manifest: &Manifest, labels: &Labels) -> Result<Option<Arc<LabelSets>>, BundleError> {
+    let Some(joint) = &manifest.classifier.joint else {
+        return Ok(None);
+    };
+    let fault = |text: String| BundleError::Manifest(format!("classifier.joint: {text}"));
+    if joint.members.len() > MAX_MEMBERS {
+        let found = joint.members.len();
+        return Err(fault(format!(
+            "{found} members are listed; at most {MAX_MEMBERS} are possible"
+        )));
+    }
+    let sets = joint
+        .label_sets(labels.len())
+        .map_err(|error| match error {
+            JointError::Sets(LabelSetsError::Missing(label)) => fault(format!(
+                "label `{}` is in no label set, and there is no `rest`",
+                labels.name(label)
+            )),
+            other => fault(other.to_string()),
+        })?;
+    Ok(Some(Arc::new(sets)))
+}
+
+/// Most networks beside the one that selects.
+const MAX_MEMBERS: usize = 64;
 
 /// Refuses a generator that cannot be run.
 fn check_generator_entry(generator: &GeneratorEntry) -> Result<(), BundleError> {
@@ -666,7 +707,7 @@ fn check_calibration(
         TemperatureValue::ByExcluded(values) => values.clone(),
     });
     if let Some(bad) = listed
-        .chain([entry.temperature.real])
+        .chain([entry.temperature.real, entry.temperature.joint])
         .find(|t| !(t.is_finite() && *t > 0.0))
     {
         return fault(format!("temperature {bad} is not a positive number"));
@@ -681,6 +722,13 @@ fn check_calibration(
         .is_some_and(|audit| audit.curve().is_none())
     {
         return fault("audit is no rising function from posteriors to shares".to_owned());
+    }
+    if entry
+        .ensemble
+        .as_ref()
+        .is_some_and(|ensemble| ensemble.curve().is_none())
+    {
+        return fault("ensemble is no rising function between posteriors".to_owned());
     }
     match entry.odds_clip {
         Some(clip) if clip.is_nan() || clip < 1.0 => {
@@ -900,6 +948,13 @@ fn check_classifier(
     if let Some(name) = &entry.outputs.fake_class {
         let fake = find(network, &ports.outputs, "output", name)?;
         check_port(network, "output", fake, PortElement::F32, &[&classes])?;
+    }
+    if let Some(joint) = &entry.joint {
+        let sets = [joint.sets.len() + usize::from(joint.rest)];
+        for name in std::iter::once(&joint.output).chain(&joint.members) {
+            let output = find(network, &ports.outputs, "output", name)?;
+            check_port(network, "output", output, PortElement::F32, &[&sets])?;
+        }
     }
     Ok(axes)
 }

@@ -197,6 +197,9 @@ fn header(identity: &str, shape: RowShape) -> Vec<u8> {
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend((shape.labels as u32).to_le_bytes());
     bytes.extend(u32::from(shape.conditional).to_le_bytes());
+    if shape.joint > 0 {
+        bytes.extend((shape.joint as u32).to_le_bytes());
+    }
     bytes.extend((identity.len() as u32).to_le_bytes());
     bytes.extend(identity.as_bytes());
     bytes.extend(crc32(&[&bytes]).to_le_bytes());
@@ -306,6 +309,8 @@ mod tests {
     const SHAPE: RowShape = RowShape {
         labels: 2,
         conditional: false,
+        joint: 0,
+        members: 0,
     };
 
     fn numbers(first: u16, rows: u16) -> Vec<f32> {

@@ -1,11 +1,12 @@
 //! Classifier outputs of many proposals, one row each.
 
+use s2m_core::joint::{SetLogits, SetShape};
 use s2m_core::weight::Evidence;
 
 /// Logits of a run of proposals: one row of `width` numbers each.
 ///
-/// A row holds the class logits, the real logit, and for conditional generators the fake-class
-/// logits, in this order.
+/// A row holds the class logits, the real logit, for conditional generators the fake-class logits, and what is
+/// kept of the logits of label sets, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logits {
     shape: RowShape,
@@ -19,12 +20,55 @@ pub struct RowShape {
     pub labels: usize,
     /// Whether fake-class logits follow.
     pub conditional: bool,
+    /// Outputs of the joint output; zero without one.
+    pub joint: usize,
+    /// Further outputs of its form.
+    pub members: usize,
 }
 
 impl RowShape {
     /// Numbers in a row.
     pub fn width(self) -> usize {
+        self.first_set() + (usize::from(self.joint > 0) + self.members) * self.sets().width()
+    }
+
+    /// How logits of label sets are kept.
+    pub fn sets(self) -> SetShape {
+        SetShape::of(self.joint)
+    }
+
+    /// Where what is kept of them begins.
+    fn first_set(self) -> usize {
         self.labels + 1 + if self.conditional { self.labels } else { 0 }
+    }
+
+    fn sets_at(self, row: &[f32], at: usize) -> SetLogits<'_> {
+        let width = self.sets().width();
+        let first = self.first_set() + at * width;
+        self.sets().read(&row[first..first + width])
+    }
+
+    /// What a further network says about the label set; the shape must have that many.
+    pub fn member(self, row: &[f32], member: usize) -> SetLogits<'_> {
+        self.sets_at(row, member + 1)
+    }
+
+    /// Fills a row from the network's outputs for one item, in the row's order.
+    pub fn fill<'o>(self, row: &mut [f32], outputs: impl IntoIterator<Item = &'o [f32]>) {
+        let (plain, sets) = row.split_at_mut(self.first_set());
+        let mut outputs = outputs.into_iter();
+        let mut at = 0;
+        while at < plain.len() {
+            let output = outputs.next().unwrap_or_default();
+            plain[at..at + output.len()].copy_from_slice(output);
+            at += output.len().max(1);
+        }
+        for (kept, logits) in sets
+            .chunks_exact_mut(self.sets().width().max(1))
+            .zip(outputs)
+        {
+            self.sets().keep(logits, kept);
+        }
     }
 
     /// One row as evidence.
@@ -32,7 +76,10 @@ impl RowShape {
         Evidence {
             class_logits: &row[..self.labels],
             real_logit: row[self.labels],
-            fake_class_logits: self.conditional.then(|| &row[self.labels + 1..]),
+            fake_class_logits: self
+                .conditional
+                .then(|| &row[self.labels + 1..self.first_set()]),
+            joint: (self.joint > 0).then(|| self.sets_at(row, 0)),
             log_latent_ratio: 0.0,
         }
     }

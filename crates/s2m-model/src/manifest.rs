@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use s2m_core::calibration::correction::Correction;
 use s2m_core::calibration::isotonic::Curve;
 use s2m_core::density::{Labelling, LabellingError};
+use s2m_core::joint::{LabelSets, LabelSetsError};
+use s2m_core::labels::LabelSet;
 use s2m_core::weight::Temperature;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,9 @@ pub struct Manifest {
     /// Temperatures, clip, margin and floor.
     #[serde(default)]
     pub calibration: CalibrationEntry,
+    /// The calibration of the posterior by levels, where that of `calibration` is the joint one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<CalibrationEntry>,
     /// The paper's own settings for this data, used by `--calibration paper`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<CalibrationEntry>,
@@ -85,8 +90,10 @@ impl Manifest {
                     real: "real_logit".to_owned(),
                     fake_class: None,
                 },
+                joint: None,
             },
             calibration: CalibrationEntry::default(),
+            levels: None,
             paper: None,
             provenance: Provenance::default(),
         }
@@ -276,6 +283,79 @@ pub struct ClassifierEntry {
     pub input: ItemEntry,
     /// Names of the outputs.
     pub outputs: OutputsEntry,
+    /// An output per label set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joint: Option<JointEntry>,
+}
+
+/// The output with one number per label set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JointEntry {
+    /// Its name.
+    pub output: String,
+    /// What each number stands for: a digit per label in their order, 1 where the set has it.
+    pub sets: Vec<String>,
+    /// Whether one more number follows, for all sets that are not listed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub rest: bool,
+    /// Outputs of the same form, of networks that have no part in selecting; they tell how right samples are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(key: &bool) -> bool {
+    !key
+}
+
+/// Why a list of label sets cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JointError {
+    /// A set is not written in digits.
+    #[error("label set \"{found}\" is not {labels} digits of 0 and 1, one per label")]
+    Digits {
+        /// What stands there.
+        found: String,
+        /// How many labels there are.
+        labels: usize,
+    },
+    /// The sets do not go together.
+    #[error(transparent)]
+    Sets(#[from] LabelSetsError),
+}
+
+impl JointEntry {
+    /// How a bundle writes the sets of an output.
+    pub fn of(output: &str, sets: &LabelSets, members: Vec<String>) -> Self {
+        let digit = |set: LabelSet, label| if set.contains(label) { '1' } else { '0' };
+        let digits = |set: &LabelSet| (0..sets.labels()).map(|label| digit(*set, label)).collect();
+        Self {
+            output: output.to_owned(),
+            sets: sets.sets().iter().map(digits).collect(),
+            rest: sets.has_rest(),
+            members,
+        }
+    }
+
+    /// The checked form that posteriors use.
+    pub fn label_sets(&self, labels: usize) -> Result<LabelSets, JointError> {
+        let read = |text: &String| {
+            let fits = text.len() == labels && text.bytes().all(|b| b == b'0' || b == b'1');
+            let members = text.bytes().enumerate().filter(|(_, b)| *b == b'1');
+            let wrong = || JointError::Digits {
+                found: text.chars().take(80).collect(),
+                labels,
+            };
+            fits.then(|| members.map(|(label, _)| label).collect())
+                .ok_or_else(wrong)
+        };
+        let sets = self.sets.iter().map(read).collect::<Result<_, _>>()?;
+        Ok(LabelSets::new(labels, sets, self.rest)?)
+    }
 }
 
 /// Names of the classifier's outputs.
@@ -295,6 +375,9 @@ pub struct OutputsEntry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CalibrationEntry {
+    /// Which posterior it is for; left out where that is the only one, or the joint one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub posterior: Option<PosteriorName>,
     /// Temperatures of the three outputs.
     pub temperature: TemperatureEntry,
     /// From the real output to log odds, before temperature and clip.
@@ -310,6 +393,19 @@ pub struct CalibrationEntry {
     /// What a small set of fully labelled items taught about predictions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditEntry>,
+    /// What networks that have no part in selecting say about generated items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ensemble: Option<EnsembleEntry>,
+}
+
+/// Which posterior of a query weighs items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PosteriorName {
+    /// Sorted levels of the class output.
+    Levels,
+    /// One output per label set.
+    Joint,
 }
 
 /// A correction of the real output.
@@ -389,6 +485,36 @@ impl AuditEntry {
     }
 }
 
+/// From posteriors of a query to their mean by other networks, on generated items.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnsembleEntry {
+    /// Networks behind it.
+    pub members: usize,
+    /// Posteriors of the corners, rising.
+    pub posterior: Vec<f64>,
+    /// Mean posteriors there, not falling.
+    pub predicted: Vec<f64>,
+}
+
+impl EnsembleEntry {
+    /// How a bundle writes what so many networks say.
+    pub fn of(members: usize, curve: &Curve) -> Self {
+        let [posterior, predicted] = columns(curve);
+        Self {
+            members,
+            posterior,
+            predicted,
+        }
+    }
+
+    /// The checked form; none where it is no rising function to probabilities.
+    pub fn curve(&self) -> Option<Curve> {
+        let shares = self.predicted.iter().all(|s| (0.0..=1.0).contains(s));
+        rising(&self.posterior, &self.predicted).filter(|_| shares)
+    }
+}
+
 fn columns(curve: &Curve) -> [Vec<f64>; 2] {
     [0, 1].map(|side| curve.corners().iter().map(|corner| corner[side]).collect())
 }
@@ -403,12 +529,14 @@ fn rising(at: &[f64], values: &[f64]) -> Option<Curve> {
 impl Default for CalibrationEntry {
     fn default() -> Self {
         Self {
+            posterior: None,
             temperature: TemperatureEntry::default(),
             correction: None,
             odds_clip: None,
             margin: BTreeMap::from([("default".to_owned(), 1.0)]),
             floor: FloorValue::Same(0.0),
             audit: None,
+            ensemble: None,
         }
     }
 }
@@ -443,6 +571,17 @@ pub struct TemperatureEntry {
     pub fake_class: TemperatureValue,
     /// Of real against generated.
     pub real: f64,
+    /// Of the output per label set.
+    #[serde(skip_serializing_if = "is_one")]
+    pub joint: f64,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_one(temperature: &f64) -> bool {
+    *temperature == 1.0
 }
 
 impl Default for TemperatureEntry {
@@ -452,6 +591,7 @@ impl Default for TemperatureEntry {
             class: one.clone(),
             fake_class: one,
             real: 1.0,
+            joint: 1.0,
         }
     }
 }

@@ -673,6 +673,7 @@ fn common_batch(bundle: &Bundle) -> Result<Option<usize>, NetworkError> {
 const CLASS: &str = "s2m/class";
 const REAL: &str = "s2m/real";
 const FAKE_CLASS: &str = "s2m/fake_class";
+const JOINT: &str = "s2m/joint";
 
 /// Turns proposals into logits.
 #[derive(Debug)]
@@ -691,15 +692,45 @@ impl Scorer {
         runtime: &Runtime,
         settings: &RunSettings,
     ) -> Result<Self, NetworkError> {
+        Self::open_with(bundle, &[], runtime, settings)
+    }
+
+    /// The same with the outputs of networks that have no part in selecting, where the bundle has them.
+    pub fn open_with_members(
+        bundle: &Bundle,
+        runtime: &Runtime,
+        settings: &RunSettings,
+    ) -> Result<Self, NetworkError> {
+        let joint = bundle.manifest().classifier.joint.as_ref();
+        let members = joint.map(|joint| joint.members.as_slice());
+        Self::open_with(bundle, members.unwrap_or_default(), runtime, settings)
+    }
+
+    fn open_with(
+        bundle: &Bundle,
+        members: &[String],
+        runtime: &Runtime,
+        settings: &RunSettings,
+    ) -> Result<Self, NetworkError> {
         let outputs = &bundle.manifest().classifier.outputs;
         let labels = bundle.labels().len();
         let conditional = bundle.classes().is_some();
         let mut names = vec![
-            (outputs.class.as_str(), CLASS, labels),
-            (outputs.real.as_str(), REAL, 1),
+            (outputs.class.as_str(), CLASS.to_owned(), labels),
+            (outputs.real.as_str(), REAL.to_owned(), 1),
         ];
         if let (Some(fake), true) = (&outputs.fake_class, conditional) {
-            names.push((fake.as_str(), FAKE_CLASS, labels));
+            names.push((fake.as_str(), FAKE_CLASS.to_owned(), labels));
+        }
+        let sets = bundle.label_sets().map_or(0, |sets| sets.outputs());
+        if let Some(joint) = &bundle.manifest().classifier.joint {
+            names.push((joint.output.as_str(), JOINT.to_owned(), sets));
+            let fixed = |member| format!("{JOINT}/{member}");
+            names.extend(
+                (0..)
+                    .zip(members)
+                    .map(|(at, own)| (own.as_str(), fixed(at), sets)),
+            );
         }
         let joined = match settings.wiring {
             Wiring::Joined => joined(bundle, &names),
@@ -711,16 +742,22 @@ impl Scorer {
             Wiring::Chained
         };
         let wanted = names.iter().map(|(own, fixed, size)| {
-            let name = if wiring == Wiring::Joined { fixed } else { own };
-            ((*name).to_owned(), *size)
+            let name = if wiring == Wiring::Joined {
+                fixed.as_str()
+            } else {
+                own
+            };
+            (name.to_owned(), *size)
         });
-        let wanted = wanted.collect();
+        let wanted: Wanted = wanted.collect();
         let parts = joined.map_or_else(|| chained(bundle), |part| vec![part]);
         let entry = &bundle.manifest().generator;
         let pipeline = Pipeline::new(runtime, settings, &parts, entry, common_batch(bundle)?)?;
         let shape = RowShape {
             labels,
             conditional,
+            joint: sets,
+            members: members.len(),
         };
         Ok(Self {
             pipeline,
@@ -754,17 +791,16 @@ impl Scorer {
     /// The logits of the requested proposals, in their order.
     pub fn score(&self, requested: Requested<'_>) -> Result<Logits, NetworkError> {
         let mut logits = Logits::zeros(self.shape, requested.numbers.len());
-        let (width, labels) = (self.shape.width(), self.shape.labels);
+        let width = self.shape.width();
         let parts = batches(logits.values_mut(), self.batch() * width);
         self.pipeline
             .run(requested, &self.wanted, self.device, &|batch, outputs| {
                 let mut rows = parts[batch].lock().unwrap_or_else(PoisonError::into_inner);
                 for (row, out) in rows.chunks_exact_mut(width).enumerate() {
-                    out[..labels].copy_from_slice(&outputs[0][row * labels..(row + 1) * labels]);
-                    out[labels] = outputs[1][row];
-                    if let Some(fake) = outputs.get(2) {
-                        out[labels + 1..].copy_from_slice(&fake[row * labels..(row + 1) * labels]);
-                    }
+                    let outputs = outputs.iter().zip(&self.wanted);
+                    let own =
+                        outputs.map(|(values, (_, size))| &values[row * size..(row + 1) * size]);
+                    self.shape.fill(out, own);
                 }
                 Ok(())
             })?;
@@ -777,8 +813,11 @@ pub(crate) fn batches(values: &mut [f32], size: usize) -> Vec<Mutex<&mut [f32]>>
     values.chunks_mut(size).map(Mutex::new).collect()
 }
 
-fn joined<'a>(bundle: &'a Bundle, names: &[(&str, &str, usize)]) -> Option<Part<'a>> {
-    let outputs: Vec<(&str, &str)> = names.iter().map(|(own, fixed, _)| (*own, *fixed)).collect();
+fn joined<'a>(bundle: &'a Bundle, names: &[(&str, String, usize)]) -> Option<Part<'a>> {
+    let outputs: Vec<(&str, &str)> = names
+        .iter()
+        .map(|(own, fixed, _)| (*own, fixed.as_str()))
+        .collect();
     let manifest = bundle.manifest();
     let bytes = join(Join {
         generator: &bundle.generator().model,

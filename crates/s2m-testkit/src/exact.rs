@@ -129,8 +129,10 @@ fn manifest(labels: ToyLabels, toy: ToyGenerator) -> Manifest {
                 real: "real_logit".to_owned(),
                 fake_class: conditional.then(|| "fake_class_logits".to_owned()),
             },
+            joint: None,
         },
         calibration: CalibrationEntry::default(),
+        levels: None,
         paper: None,
         provenance: Provenance {
             data: "2×16 Gaussians, exact densities".to_owned(),

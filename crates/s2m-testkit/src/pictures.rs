@@ -164,8 +164,10 @@ fn manifest(kind: Kind) -> Manifest {
                 real: "real_logit".to_owned(),
                 fake_class: kind.conditional.then(|| "fake_class_logits".to_owned()),
             },
+            joint: None,
         },
         calibration: CalibrationEntry::default(),
+        levels: None,
         paper: None,
         provenance: Provenance::default(),
     }

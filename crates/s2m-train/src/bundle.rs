@@ -15,6 +15,7 @@ use crate::export::{self, Input};
 use crate::folder::RunFolder;
 use crate::gan;
 use crate::generators::Generators;
+use crate::joint::OwnSets;
 use crate::networks::balance::Balance;
 use crate::networks::classifier::Classifier;
 use crate::parameters::Parameters;
@@ -29,7 +30,7 @@ pub fn name(replica: &Replica) -> String {
 const CHECKED: usize = 64;
 
 /// How the labels of a data set came about, as bundles state it.
-fn labelling_entry(recipe: &LabellingRecipe, data: &Loaded) -> LabellingEntry {
+pub fn labelling_entry(recipe: &LabellingRecipe, data: &Loaded) -> LabellingEntry {
     let labels = data.train.labels.len();
     let observed = data.observed.clone();
     match recipe {
@@ -54,6 +55,8 @@ pub struct Parts<'a> {
     pub weights: &'a [Parameters; 2],
     /// How outputs are corrected, where draws were balanced.
     pub balance: Option<Balance>,
+    /// Outputs per label set.
+    pub sets: Option<OwnSets>,
 }
 
 /// Checks the classifier's file against libtorch and writes the bundle, not yet calibrated; returns
@@ -71,10 +74,12 @@ pub fn write(
     let (generator, generator_entry) = generators.file_of(replica)?;
     let mut weights = parts.weights[0].replica(0)?;
     weights.extend(parts.weights[1].replica(0)?);
-    let mut classifier =
-        parts
-            .network
-            .onnx(&weights, &data.train.items.shape, parts.balance.as_ref())?;
+    let mut classifier = parts.network.onnx(
+        &weights,
+        &data.train.items.shape,
+        parts.balance.as_ref(),
+        parts.sets.as_ref().map(OwnSets::outputs),
+    )?;
     if let Some(frozen) = &generators.frozen {
         classifier = frozen.with_heads(&classifier)?;
     }
@@ -98,8 +103,10 @@ pub fn write(
                     .conditional()
                     .then(|| "fake_class_logits".to_owned()),
             },
+            joint: parts.sets.as_ref().map(OwnSets::entry),
         },
         calibration: CalibrationEntry::default(),
+        levels: None,
         paper: settings.paper.clone(),
         provenance: generators.provenance(own, settings)?,
     };
@@ -154,6 +161,11 @@ fn check(
             .as_ref()
             .map(|logits| ("fake_class_logits", logits)),
     );
+    let said = match &parts.sets {
+        Some(sets) => no_grad(|| sets.said(&seen)),
+        None => Vec::new(),
+    };
+    wanted.extend(said.iter().map(|(name, logits)| (name.as_str(), logits)));
     export::check(
         &machine.runtime,
         file,

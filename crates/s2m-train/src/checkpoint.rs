@@ -75,6 +75,13 @@ impl Checkpoint {
         }
     }
 
+    /// Says something more about itself.
+    #[must_use]
+    pub fn with_fact(mut self, name: &str, value: String) -> Self {
+        self.facts.insert(name.to_owned(), value);
+        self
+    }
+
     pub fn write(&self, path: &Path) -> Result<()> {
         let bytes = |tensor: &Tensor| -> Result<Vec<u8>> {
             let values = Vec::<f32>::try_from(tensor.to_device(Device::Cpu).contiguous().view(-1))?;

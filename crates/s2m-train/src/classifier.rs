@@ -27,6 +27,7 @@ use crate::device::{Machine, Precision};
 use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;
 use crate::generators::{Generators, OwnGenerator, Subjects};
+use crate::joint::{self, JointChoice, Learnt};
 use crate::networks::balance::Balance;
 use crate::networks::classifier::{Classifier, RealFit, Trunk};
 use crate::networks::given::Given;
@@ -70,6 +71,9 @@ pub struct ClassifierSettings {
     #[serde(default, skip_serializing_if = "is_false")]
     pub balance: bool,
     pub optimizer: OptimizerSettings,
+    /// Whether an output per label set is learnt, or how; by default where there are two labels or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joint: Option<JointChoice>,
     #[serde(default)]
     pub calibration: CalibrationSettings,
     /// The paper's own settings for this data, kept in the bundle.
@@ -172,6 +176,15 @@ impl RealSettings {
         }
     }
 
+    /// The same where a student has trained the trunk and its class head: `shared` heads have a trunk of their own.
+    fn phases_after_student(self, epochs: u64) -> [(Phase, u64); 2] {
+        match self {
+            Self::Shared { .. } => self.phases(epochs),
+            Self::Frozen { epochs: others } => [(Phase::Class, 0), (Phase::Others, others)],
+            Self::Smoothed {} => [(Phase::Class, 0), (Phase::Others, epochs)],
+        }
+    }
+
     fn fit(self) -> RealFit {
         match self {
             Self::Shared { .. } => RealFit::Shared,
@@ -215,8 +228,11 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(settings: &ClassifierSettings, steps_per_epoch: u64) -> Self {
-        let phases = settings.real.phases(settings.epochs);
+    fn new(settings: &ClassifierSettings, learnt: Option<&Learnt>, steps_per_epoch: u64) -> Self {
+        let phases = match learnt {
+            None => settings.real.phases(settings.epochs),
+            Some(_) => settings.real.phases_after_student(settings.epochs),
+        };
         Self {
             phases: phases.map(|(phase, epochs)| (phase, epochs.saturating_mul(steps_per_epoch))),
         }
@@ -405,7 +421,9 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
     }
     let generators = Generators::open(settings, machine)?;
     let network = network(settings, &generators)?;
-    let (weights, taken) = fit(settings, &generators, &network, &folder, machine)?;
+    let learnt = joint::learn(settings, &generators, &network.trunk, &folder, machine)?;
+    let learnt = learnt.as_ref();
+    let (weights, taken) = fit(settings, &generators, (&network, learnt), &folder, machine)?;
     let mut largest = 0.0_f64;
     for replica in 0..generators.replicas.len() {
         let own = weights.each_ref().map(|all| all.select(&[replica as i64]));
@@ -413,6 +431,7 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
             network: &network,
             weights: &own,
             balance: settings.balance_of(generators.data(replica).1),
+            sets: learnt.map(|learnt| learnt.of(replica)).transpose()?,
         };
         let difference = bundle::write(&folder, &generators, replica, &parts, settings, machine)?;
         largest = largest.max(difference);
@@ -481,7 +500,7 @@ fn network(settings: &ClassifierSettings, generators: &Generators) -> Result<Cla
 fn fit(
     settings: &ClassifierSettings,
     generators: &Generators,
-    network: &Classifier,
+    (network, learnt): (&Classifier, Option<&Learnt>),
     folder: &RunFolder,
     machine: &Machine,
 ) -> Result<([Parameters; 2], Taken)> {
@@ -490,7 +509,8 @@ fn fit(
         .iter()
         .map(|replica| noise::key(replica.key(), Purpose::Weights, "classifier"))
         .collect();
-    let schedule = Schedule::new(settings, generators.steps_per_epoch(settings.batch)?);
+    let per_epoch = generators.steps_per_epoch(settings.batch)?;
+    let schedule = Schedule::new(settings, learnt, per_epoch);
     let plan = Plan {
         what: "classifier",
         steps: schedule.steps_without(None),
@@ -519,6 +539,9 @@ fn fit(
         others: Trained::new("others", network.other_specs(), &start(Phase::Class)),
     };
     generators.standardise(&training.feed, &training.class.parameters);
+    if let Some(learnt) = learnt.filter(|_| network.fit != RealFit::Shared) {
+        learnt.start(&mut training.class.parameters)?;
+    }
     folder.claim(settings)?;
     let taken = training::run(&mut training, &plan, folder, machine)?;
     machine.set(Precision::Float32)?;
@@ -533,6 +556,7 @@ pub fn calibrate_again(settings: &ClassifierSettings, out: &Path, machine: &Mach
     let before: ClassifierSettings = folder.settings()?;
     let same = ClassifierSettings {
         gan: before.gan.clone(),
+        joint: before.joint.clone(),
         calibration: before.calibration.clone(),
         paper: before.paper.clone(),
         ..settings.clone()

@@ -34,6 +34,32 @@ pub struct Real {
     pub items: Tensor,
     /// Shown labels, `[replicas, batch]`.
     pub labels: Tensor,
+    /// Places of these showings in [`shown`] of the replica's data, `[replicas, batch]`.
+    pub showings: Tensor,
+}
+
+/// What a data set shows: items and labels, sorted by label.
+pub fn shown(data: &Loaded) -> Vec<(u32, u8)> {
+    let mut shown: Vec<(u32, u8)> = data.positives.iter().map(|p| (p.item, p.label)).collect();
+    shown.sort_by_key(|(_, label)| *label);
+    shown
+}
+
+/// A part of a data set to draw from.
+pub struct Source<'a> {
+    pub data: usize,
+    /// Whether a showing, by its place in [`shown`], is in it.
+    pub shows: Box<dyn Fn(usize) -> bool + 'a>,
+}
+
+impl Source<'_> {
+    /// All of a data set.
+    fn all(data: usize) -> Self {
+        Self {
+            data,
+            shows: Box::new(|_| true),
+        }
+    }
 }
 
 /// Where each replica's rows of a pool lie in the table: `[replicas, 1]` for one pool, `[replicas, labels]`
@@ -51,6 +77,7 @@ pub struct Feed {
     /// Rows of `items`, data set by data set, sorted by label within each.
     table: Tensor,
     labels: Tensor,
+    showings: Tensor,
     all: Range,
     by_label: Range,
 }
@@ -67,36 +94,47 @@ impl Feed {
 
     /// The same draws of other rows for the same items: `[items of all data sets, size]`.
     pub fn new(loaded: &[Loaded], replicas: &[Replica], items: Tensor) -> Self {
+        let all: Vec<Source> = (0..loaded.len()).map(Source::all).collect();
+        let sources: Vec<usize> = replicas.iter().map(|replica| replica.data).collect();
+        Self::of(loaded, &all, &sources, items)
+    }
+
+    /// Draws from parts of data sets; `sources` says from which part each replica draws.
+    pub fn of(loaded: &[Loaded], parts: &[Source<'_>], sources: &[usize], items: Tensor) -> Self {
         let device = items.device();
         let label_count = loaded[0].train.labels.len();
-        let (mut rows, mut labels) = (Vec::new(), Vec::new());
-        // First row and number of rows per data set: of all its items, then label by label.
+        let before = |data: usize| -> i64 {
+            let sizes = loaded[..data].iter().map(|data| data.train.len() as i64);
+            sizes.sum()
+        };
+        let (mut rows, mut labels, mut showings) = (Vec::new(), Vec::new(), Vec::new());
+        // First row and number of rows per part: of all its items, then label by label.
         let mut ranges: Vec<Vec<(i64, i64)>> = Vec::new();
-        let mut before = 0_i64;
-        for data in loaded {
+        for part in parts {
             let start = rows.len() as i64;
-            let mut of_data = Vec::new();
+            let mut of_part = vec![(start, 0)];
+            let shown = shown(&loaded[part.data]);
             for label in 0..label_count {
                 let first = rows.len() as i64;
-                let shown = data
-                    .positives
-                    .iter()
-                    .filter(|p| usize::from(p.label) == label);
-                rows.extend(shown.map(|p| before + i64::from(p.item)));
+                for (showing, (item, own)) in shown.iter().enumerate() {
+                    if usize::from(*own) == label && (part.shows)(showing) {
+                        rows.push(before(part.data) + i64::from(*item));
+                        showings.push(showing as i64);
+                    }
+                }
                 labels.resize(rows.len(), label as i64);
-                of_data.push((first, rows.len() as i64 - first));
+                of_part.push((first, rows.len() as i64 - first));
             }
-            of_data.insert(0, (start, rows.len() as i64 - start));
-            ranges.push(of_data);
-            before += data.train.len() as i64;
+            of_part[0].1 = rows.len() as i64 - start;
+            ranges.push(of_part);
         }
         let range = |pool: usize| {
-            let of = |replica: &Replica| ranges[replica.data][pool];
+            let of = |source: &usize| ranges[*source][pool];
             let column =
                 |values: Vec<i64>| Tensor::from_slice(&values).to_device(device).unsqueeze(1);
             Range {
-                count: column(replicas.iter().map(|r| of(r).1).collect()).to_kind(Kind::Double),
-                first: column(replicas.iter().map(|r| of(r).0).collect()),
+                count: column(sources.iter().map(|r| of(r).1).collect()).to_kind(Kind::Double),
+                first: column(sources.iter().map(|r| of(r).0).collect()),
             }
         };
         let by_label: Vec<Range> = (1..=label_count).map(range).collect();
@@ -107,6 +145,7 @@ impl Feed {
             items,
             table: Tensor::from_slice(&rows).to_device(device),
             labels: Tensor::from_slice(&labels).to_device(device),
+            showings: Tensor::from_slice(&showings).to_device(device),
             all: range(0),
             by_label: Range {
                 count: columns(|range| &range.count),
@@ -145,7 +184,18 @@ impl Feed {
                 .index_select(0, &self.table.index_select(0, &rows))
                 .view(shape),
             labels: self.labels.index_select(0, &rows).view([-1, batch]),
+            showings: self.showings.index_select(0, &rows).view([-1, batch]),
         }
+    }
+
+    /// Showings that one replica draws from.
+    pub fn count(&self, replica: i64) -> u64 {
+        self.all.count.double_value(&[replica, 0]) as u64
+    }
+
+    /// All items as networks see them, `[items of all data sets, size]`.
+    pub fn items(&self) -> &Tensor {
+        &self.items
     }
 
     /// Counts and first rows to draw from: `[replicas, 1]`, or `[replicas, batch]` where every item has its own.

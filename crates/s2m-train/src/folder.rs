@@ -76,6 +76,13 @@ impl RunFolder {
         write_whole(&self.join(RUN_FILE), resolved.as_bytes())
     }
 
+    /// A part of the run, in a folder of its own.
+    pub fn inside(&self, name: &str) -> Self {
+        Self {
+            path: self.path.join(name),
+        }
+    }
+
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

@@ -22,6 +22,7 @@ use crate::device::Machine;
 use crate::feed::{Feed, Pool};
 use crate::frozen::Frozen;
 use crate::gan::{self, GanSettings};
+use crate::joint::JointChoice;
 use crate::networks::given;
 use crate::noise::{self, Draws, Needs, Noise};
 use crate::objectives::{Code, ObjectiveSettings, Output};
@@ -196,6 +197,7 @@ fn provenance(
 ) -> Result<Provenance> {
     let recipe = without_folders(&recipes[replica.data]);
     let mut own = settings.clone();
+    own.joint = own.joint.as_ref().map(JointChoice::without_folder);
     if let TrunkSettings::Onnx { file, .. } = &mut own.network {
         *file = file.file_name().unwrap_or_default().into();
     }
@@ -357,6 +359,17 @@ impl Generators {
         for replica in 0..self.replicas.len() as i64 {
             let generated = made.items.narrow(0, replica * made.count, made.count);
             given::standardise(class, replica, [&feed.all(replica), &generated]);
+        }
+    }
+
+    /// The same for networks that are several to a replica; `owners` names the replica of each.
+    pub fn standardise_each(&self, feed: &Feed, class: &Parameters, owners: &[usize]) {
+        let (Some(_), Some(made)) = (&self.frozen, &self.made) else {
+            return;
+        };
+        for (at, &owner) in owners.iter().enumerate() {
+            let generated = made.items.narrow(0, owner as i64 * made.count, made.count);
+            given::standardise(class, at as i64, [&feed.all(at as i64), &generated]);
         }
     }
 

@@ -16,6 +16,7 @@ pub mod frozen;
 pub mod gan;
 pub mod generators;
 pub mod graph;
+pub mod joint;
 pub mod losses;
 pub mod networks;
 pub mod noise;

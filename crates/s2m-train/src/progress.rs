@@ -11,11 +11,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(what: &'static str, steps: u64, first: u64) -> Self {
+    pub fn new(what: &str, steps: u64, first: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         let form = "{prefix} {bar:24} {human_pos}/{human_len} steps, {per_sec}, {eta} left  {msg}";
         bar.set_style(ProgressStyle::with_template(form).expect("the template is valid"));
-        bar.set_prefix(what);
+        bar.set_prefix(what.to_owned());
         bar.set_position(first);
         bar.reset_eta();
         bar.enable_steady_tick(Duration::from_millis(500));

@@ -39,7 +39,7 @@ pub trait Work {
 /// How long, and how often what is done.
 pub struct Plan<'a> {
     /// What is trained, in a word.
-    pub what: &'static str,
+    pub what: &'a str,
     pub steps: u64,
     pub log_every: u64,
     pub checkpoint_every: u64,

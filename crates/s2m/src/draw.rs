@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use s2m_core::density::Levels;
 use s2m_core::labels::LabelSet;
+use s2m_core::posterior::ItemPosterior;
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::samplers::{Draw, Failure, Goal, History, Next, mh};
 use s2m_core::weight::{LogitError, Weighting};
@@ -246,21 +246,26 @@ fn weigh(pool: &Pool<'_>, target: &Target, first: usize, out: &mut [f64]) -> Res
     })
 }
 
-/// The levels of one proposal, for posteriors.
-pub fn levels<'a>(pool: &Pool<'_>, target: &'a Target, number: u64) -> Result<Levels<'a>, Error> {
+/// The label sets of one proposal, for posteriors.
+pub fn item_posterior<'a>(
+    pool: &Pool<'_>,
+    target: &'a Target,
+    number: u64,
+) -> Result<ItemPosterior<'a>, Error> {
     let evidence = pool.rows().evidence(number as usize);
     let fault = |source: LogitError| Error::Logit {
         proposal: number,
         source,
     };
-    target.weighting.item_levels(evidence).map_err(fault)
+    target.weighting.item_posterior(evidence).map_err(fault)
 }
 
 /// The purity that is predicted for some proposals.
 pub fn predicted_purity(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Result<f64, Error> {
     let mut sum = 0.0;
     for &number in numbers {
-        sum += target.weighting.predicted(&levels(pool, target, number)?);
+        let item = item_posterior(pool, target, number)?;
+        sum += target.weighting.predicted(&item);
     }
     Ok(sum / numbers.len() as f64)
 }

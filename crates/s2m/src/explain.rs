@@ -66,6 +66,8 @@ pub struct Explained {
     pub class_probabilities: Vec<f64>,
     /// Levels `f` of the labels.
     pub levels: Vec<f64>,
+    /// Which posterior weighs: `levels` of the class output, or `joint`.
+    pub posterior_by: &'static str,
     /// The label sets that the item can have.
     pub sets: Vec<ExplainedSet>,
     /// Log density of the query, after the margin; null outside the support.
@@ -290,6 +292,7 @@ fn weighed(
             .iter()
             .map(|level| level.exp())
             .collect(),
+        posterior_by: explained.kind.name(),
         sets: explained
             .sets
             .iter()

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::models;
 use crate::pace::Pace;
-use crate::pool::ClassRule;
+use crate::pool::{ClassRule, row_shape};
 use crate::progress::Progress;
 use crate::session::Machine;
 
@@ -56,6 +56,7 @@ pub fn mine(request: &Request<'_>, progress: &dyn Progress) -> Result<Mined, Err
         labels: bundle.manifest().labels.clone(),
         conditional: bundle.classes().is_some(),
         classes: bundle.classes(),
+        joint: row_shape(&bundle).joint,
         seed: request.seed,
         part: PART,
         device: request.machine.run.device.name().to_owned(),

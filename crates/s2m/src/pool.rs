@@ -410,5 +410,7 @@ pub fn row_shape(bundle: &Bundle) -> RowShape {
     RowShape {
         labels: bundle.labels().len(),
         conditional: bundle.classes().is_some(),
+        joint: bundle.label_sets().map_or(0, |sets| sets.outputs()),
+        members: 0,
     }
 }

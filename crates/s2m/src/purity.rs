@@ -6,10 +6,36 @@
 use s2m_core::calibration::purity::{Item, log_floor_for};
 use s2m_core::samplers::{FIRST_PILOT, PILOT_BUDGET};
 
-use crate::draw::{Target, levels, weigh_first};
+use crate::draw::{Target, item_posterior, weigh_first};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::progress::Progress;
+
+/// What is predicted for samples: the mean probability that they are right.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Purity {
+    /// Corrected by an audit, or by networks that had no part in selecting; plain where there is neither.
+    pub(crate) by_others: f64,
+    /// As the network that selected says it.
+    pub(crate) plain: f64,
+}
+
+/// Predictions that differ by more than this are worth a word.
+const WORTH_SAYING: f64 = 0.05;
+
+impl Purity {
+    /// What to know where the two differ.
+    pub(crate) fn warning(self) -> Option<String> {
+        let Self { by_others, plain } = self;
+        ((plain - by_others).abs() > WORTH_SAYING).then(|| {
+            format!(
+                "predicted purity is {:.1} %; the network that selected says {:.1} %\nhint: label some samples and give them to `s2m calibrate --audit`",
+                100.0 * by_others,
+                100.0 * plain
+            )
+        })
+    }
+}
 
 /// Supported proposals on which the floor is chosen, where the budget allows.
 const ENOUGH: usize = 1000;
@@ -43,12 +69,12 @@ pub(crate) fn with_purity(
         .enumerate()
         .filter(|(_, w)| w.is_finite())
     {
-        let levels = levels(pool, &target, target.sequence.number(position))?;
-        let log_posterior = levels.log_posterior(target.weighting.query());
+        let item = item_posterior(pool, &target, target.sequence.number(position))?;
+        let log_posterior = item.log_posterior(target.weighting.query());
         items.push(Item {
             log_weight,
             log_posterior,
-            predicted: target.weighting.predicted(&levels),
+            predicted: target.weighting.predicted(&item),
         });
     }
     // A purity that no item reaches becomes a floor that no item passes: the sampler then says that

@@ -64,8 +64,11 @@ pub struct Report {
     pub tail_index: Option<f64>,
     /// Share of proposals inside the query's support.
     pub support_share: f64,
-    /// Mean posterior of the query over the samples, corrected by an audit where the bundle has one.
+    /// Mean posterior of the query over the samples, corrected by an audit or by networks that had no part in
+    /// selecting, where the bundle has one or the other.
     pub predicted_purity: f64,
+    /// The same as the network that selected says it.
+    pub plain_purity: f64,
     /// Samples that repeat another.
     pub duplicates: usize,
     /// What adaptation of the latent distribution did; absent without it.
@@ -92,6 +95,12 @@ pub enum RuleName {
 /// The calibration that was in force for the query.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AppliedCalibration {
+    /// Which posterior weighs items: `joint`, or `levels` of the class output.
+    pub posterior: &'static str,
+    /// Temperature of the joint output; null for `levels`.
+    pub joint_temperature: Option<f64>,
+    /// Networks that had no part in selecting and correct the predicted purity; zero for none.
+    pub members: usize,
     /// Temperature of the class output.
     pub class_temperature: f64,
     /// Temperature of the fake-class output.

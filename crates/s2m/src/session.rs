@@ -348,6 +348,13 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Networks behind the bundle's prediction of purity.
+    fn members(&self) -> usize {
+        let calibration = &self.bundle.manifest().calibration;
+        let ensemble = calibration.ensemble.as_ref();
+        ensemble.map_or(0, |ensemble| ensemble.members)
+    }
+
     /// A report on a query before anything was drawn.
     fn report(&self, target: &Target) -> Result<Report, Error> {
         let query = target.weighting.query();
@@ -366,6 +373,9 @@ impl<'a> Session<'a> {
                 ..self.settings.clone()
             },
             calibration: AppliedCalibration {
+                posterior: target.weighting.kind().name(),
+                joint_temperature: calibration.joint.as_ref().map(|joint| joint.temperature),
+                members: calibration.ensemble.as_ref().map_or(0, |_| self.members()),
                 class_temperature: calibration.class.at(query)?,
                 fake_class_temperature: calibration.fake_class.at(query)?,
                 real_temperature: calibration.real,
@@ -399,6 +409,7 @@ impl<'a> Session<'a> {
             tail_index: None,
             support_share: 0.0,
             predicted_purity: 0.0,
+            plain_purity: 0.0,
             duplicates: 0,
             adaptation: None,
             details: Details::Resample {
@@ -496,7 +507,10 @@ impl Job<'_, '_> {
             staging,
             folder,
         };
-        report.predicted_purity = writer.write(&kept.kept, &drawn.log_weights, progress)?;
+        let purity = writer.write(&kept.kept, &drawn.log_weights, progress)?;
+        report.predicted_purity = purity.by_others;
+        report.plain_purity = purity.plain;
+        report.warnings.extend(purity.warning());
         report.seconds = started.elapsed().as_secs_f64();
         let json = serde_json::to_string_pretty(&report).expect("a report has only plain fields");
         staging.write(&writer.file("report.json"), json.as_bytes())?;

@@ -1,5 +1,6 @@
 //! What a person can choose about a draw. Each choice carries only the options that it uses.
 
+use s2m_model::manifest::PosteriorName;
 use serde::{Deserialize, Serialize};
 
 use crate::adapt::AdaptChoice;
@@ -17,6 +18,9 @@ pub struct SampleSettings {
     pub max_calls: Option<usize>,
     /// Which density formula.
     pub density: DensityChoice,
+    /// Which posterior weighs items; the bundle's own where left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub posterior: Option<PosteriorName>,
     /// Whose calibration.
     pub calibration: CalibrationChoice,
     /// Changes to that calibration.
@@ -43,6 +47,7 @@ impl Default for SampleSettings {
             sampler: SamplerChoice::Reject { tv: DEFAULT_TV },
             max_calls: None,
             density: DensityChoice::Corrected,
+            posterior: None,
             calibration: CalibrationChoice::Bundle,
             overrides: Overrides::default(),
             classes: ClassChoice::Best,

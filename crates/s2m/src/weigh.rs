@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use s2m_core::query::Query;
-use s2m_core::weight::{Calibration, Temperature, Weighting};
+use s2m_core::weight::{Calibration, JointCalibration, Temperature, Weighting};
 use s2m_model::bundle::Bundle;
-use s2m_model::manifest::{AuditEntry, CalibrationEntry, CorrectionEntry, FloorValue};
+use s2m_model::manifest::{
+    AuditEntry, CalibrationEntry, CorrectionEntry, EnsembleEntry, FloorValue, PosteriorName,
+};
 
 use crate::error::Error;
 use crate::settings::{CalibrationChoice, DensityChoice, SampleSettings};
@@ -17,8 +19,12 @@ pub fn calibration(
     settings: &SampleSettings,
 ) -> Result<Calibration, Error> {
     let manifest = bundle.manifest();
+    let posterior = posterior(bundle, settings)?;
     let base = match settings.calibration {
-        CalibrationChoice::Bundle => manifest.calibration.clone(),
+        CalibrationChoice::Bundle => match (posterior, &manifest.levels) {
+            (PosteriorName::Levels, Some(levels)) => levels.clone(),
+            _ => manifest.calibration.clone(),
+        },
         CalibrationChoice::Paper => CalibrationEntry {
             floor: FloorValue::Same(0.0),
             odds_clip: manifest.calibration.odds_clip,
@@ -57,7 +63,50 @@ pub fn calibration(
             .as_ref()
             .filter(|_| changes.class_temperature.is_none())
             .and_then(AuditEntry::curve),
+        ensemble: base.ensemble.as_ref().and_then(EnsembleEntry::curve),
+        joint: bundle
+            .label_sets()
+            .filter(|_| posterior == PosteriorName::Joint)
+            .map(|sets| JointCalibration {
+                sets: sets.clone(),
+                temperature: base.temperature.joint,
+            }),
     })
+}
+
+/// Which posterior a request means. What only levels have asks for levels.
+fn posterior(bundle: &Bundle, settings: &SampleSettings) -> Result<PosteriorName, Error> {
+    let changes = settings.overrides;
+    let for_levels = [
+        (
+            changes.margin.is_some_and(|margin| margin != 1.0),
+            "--margin",
+        ),
+        (changes.class_temperature.is_some(), "--class-temperature"),
+        (settings.density == DensityChoice::Paper, "--density paper"),
+        (
+            settings.calibration == CalibrationChoice::Paper,
+            "--calibration paper",
+        ),
+    ];
+    let asks_for_levels = for_levels.iter().find(|(asked, _)| *asked);
+    match (settings.posterior, bundle.label_sets(), asks_for_levels) {
+        (Some(PosteriorName::Levels), ..) | (None, None, _) | (None, _, Some(_)) => {
+            Ok(PosteriorName::Levels)
+        }
+        (Some(PosteriorName::Joint), None, _) => Err(Error::Setting(format!(
+            "`{}` has no joint output\nhint: `s2m fit` makes one; --posterior levels needs none",
+            bundle.manifest().name
+        ))),
+        (Some(PosteriorName::Joint), Some(_), Some((_, option))) => Err(Error::Setting(format!(
+            "{option} is for the posterior by levels, and --posterior joint was asked for"
+        ))),
+        (Some(PosteriorName::Joint), Some(_), None) => Ok(PosteriorName::Joint),
+        (None, Some(_), None) => {
+            let own = bundle.manifest().calibration.posterior;
+            Ok(own.unwrap_or(PosteriorName::Joint))
+        }
+    }
 }
 
 /// What a bundle stores for this query, however it is written there, or its default.

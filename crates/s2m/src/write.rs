@@ -6,13 +6,14 @@ use s2m_core::query::Query;
 use s2m_model::latents::LatentSource;
 use s2m_model::networks::{Renderer, Requested};
 
-use crate::draw::{Target, levels};
+use crate::draw::{Target, item_posterior};
 use crate::error::Error;
 use crate::output::{NpyWriter, Staging, csv, csv_field};
 use crate::pace::Pace;
 use crate::picture::{Drawing, Panel, Picture, image_grid, scatter};
 use crate::pool::Pool;
 use crate::progress::Progress;
+use crate::purity::Purity;
 use crate::sample::Answer;
 use crate::session::Session;
 
@@ -42,13 +43,13 @@ impl SampleWriter<'_, '_> {
         }
     }
 
-    /// Writes everything but the report; gives the mean posterior of the query.
+    /// Writes everything but the report; gives what is predicted for the samples.
     pub(crate) fn write(
         &self,
         kept: &[usize],
         log_weights: &[f64],
         progress: &dyn Progress,
-    ) -> Result<f64, Error> {
+    ) -> Result<Purity, Error> {
         let numbers: Vec<u64> = kept
             .iter()
             .map(|&p| self.target.sequence.number(p))
@@ -62,17 +63,17 @@ impl SampleWriter<'_, '_> {
         let conditional = self.session.bundle.classes().is_some();
         let adapted = self.pool.is_adapted();
         let mut rows = vec![header(names.names(), conditional, adapted)];
-        let mut predicted = 0.0;
+        let mut predicted = Purity::default();
         for (at, (&number, &position)) in numbers.iter().zip(kept).enumerate() {
-            let levels = levels(self.pool, self.target, number)?;
-            predicted += self.target.weighting.predicted(&levels);
+            let item = item_posterior(self.pool, self.target, number)?;
+            predicted.by_others += self.target.weighting.predicted(&item);
+            predicted.plain += self.target.weighting.plain(&item);
             let mut row = vec![self.item_name(at, numbers.len())];
             let forced =
                 |label: usize| query.forced(label).map(|value| u8::from(value).to_string());
             row.extend((0..names.len()).map(|label| forced(label).unwrap_or_default()));
             row.extend((0..names.len()).map(|label| {
-                levels
-                    .label_posterior(query, label)
+                item.label_posterior(query, label)
                     .map_or(String::new(), |p| format!("{p:.6}"))
             }));
             let (origin, own_number) = self.pool.place(number);
@@ -88,7 +89,11 @@ impl SampleWriter<'_, '_> {
         }
         self.staging
             .write(&self.file("metadata.csv"), csv(rows).as_bytes())?;
-        Ok(predicted / kept.len() as f64)
+        let count = kept.len() as f64;
+        Ok(Purity {
+            by_others: predicted.by_others / count,
+            plain: predicted.plain / count,
+        })
     }
 
     /// The name under which a sample is found, relative to the query's folder.

@@ -343,11 +343,13 @@ fn manifest(item: ItemEntry, latent: usize, conditional: bool) -> Manifest {
                 real: named("real_logit"),
                 fake_class: conditional.then(|| named("fake_class_logits")),
             },
+            joint: None,
         },
         calibration: CalibrationEntry {
             floor: s2m_model::manifest::FloorValue::Same(0.5),
             ..CalibrationEntry::default()
         },
+        levels: None,
         paper: Some(CalibrationEntry::default()),
         provenance: Provenance::default(),
     }

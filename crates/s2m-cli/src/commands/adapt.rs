@@ -82,6 +82,7 @@ pub(crate) fn run(args: &AdaptArgs, streams: &mut Streams<'_>) -> Result<Answer>
             seed: Some(args.seed),
             max_calls: args.max_calls.map(NonZeroUsize::get),
             density: args.weigh.density(),
+            posterior: args.weigh.posterior(),
             calibration: args.weigh.calibration(),
             overrides: args.weigh.overrides(),
             adapt: args.adapting.choice(args.adapt)?,

@@ -70,6 +70,7 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
         settings: SampleSettings {
             seed: args.seed,
             density: args.weigh.density(),
+            posterior: args.weigh.posterior(),
             calibration: args.weigh.calibration(),
             overrides: args.weigh.overrides(),
             adapt: args.adapting.choice(args.adapt)?,

@@ -68,6 +68,7 @@ pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Result<Answe
             seed: Some(args.seed),
             sampler,
             density: args.weigh.density(),
+            posterior: args.weigh.posterior(),
             calibration: args.weigh.calibration(),
             overrides: args.weigh.overrides(),
             ..SampleSettings::default()

@@ -173,6 +173,7 @@ impl SampleArgs {
             sampler: self.sampler()?,
             max_calls: self.max_calls.map(NonZeroUsize::get),
             density: self.weigh.density(),
+            posterior: self.weigh.posterior(),
             calibration: self.weigh.calibration(),
             overrides: self.weigh.overrides(),
             classes: match self.classes {

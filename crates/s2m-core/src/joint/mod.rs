@@ -23,8 +23,8 @@ use crate::density::{Labelling, Levels};
 use crate::labels::LabelSet;
 use crate::query::Query;
 
-pub use packed::{SetLogits, SetShape};
 use packed::MOST_SLOTS;
+pub use packed::{SetLogits, SetShape};
 
 /// Most labels of which every set has an output of its own.
 pub const MOST_WHOLE: usize = 8;
@@ -97,7 +97,9 @@ impl LabelSets {
             let (first, second) = (pair[0] + 1, pair[1] + 1);
             return Err(LabelSetsError::Repeated { first, second });
         }
-        let covered = sets.iter().fold(LabelSet::EMPTY, |all, set| all.union(*set));
+        let covered = sets
+            .iter()
+            .fold(LabelSet::EMPTY, |all, set| all.union(*set));
         if let Some(label) = (0..labels).find(|&label| !rest && !covered.contains(label)) {
             return Err(LabelSetsError::Missing(label));
         }

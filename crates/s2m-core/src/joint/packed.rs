@@ -92,7 +92,12 @@ pub struct SetLogits<'a> {
     row: &'a [f32],
 }
 
-impl SetLogits<'_> {
+impl<'a> SetLogits<'a> {
+    /// The row as it is kept.
+    pub fn row(&self) -> &'a [f32] {
+        self.row
+    }
+
     /// The outputs and their logits; others are as good as impossible.
     pub fn iter(&self) -> impl Iterator<Item = (usize, f64)> + Clone + '_ {
         let plain = self.shape.is_plain();
@@ -107,13 +112,20 @@ impl SetLogits<'_> {
         })
     }
 
+    /// Logits of all outputs; those that were not kept are as good as impossible.
+    pub fn fill(&self, logits: &mut [f32]) {
+        logits.fill(-2.0 * REACH as f32);
+        for (output, logit) in self.iter() {
+            logits[output] = logit as f32;
+        }
+    }
+
     /// A number that no network should give.
     pub fn fault(&self) -> Option<f32> {
         let most = self.shape.outputs as f64 * (STEPS + 1.0);
         let plain = self.shape.is_plain();
-        let good = |value: &f32| {
-            value.is_finite() && (plain || (0.0..most).contains(&f64::from(*value)))
-        };
+        let good =
+            |value: &f32| value.is_finite() && (plain || (0.0..most).contains(&f64::from(*value)));
         self.row.iter().copied().find(|value| !good(value))
     }
 }

@@ -155,9 +155,7 @@ impl Showing {
         let everything: f64 = self.weights.iter().sum();
         let mean = self.weights.iter().zip(ratios).map(|(a, r)| a * r);
         let rest = (mean.sum::<f64>() / everything).ln();
-        listed
-            .chain(self.sets.has_rest().then_some(rest))
-            .collect()
+        listed.chain(self.sets.has_rest().then_some(rest)).collect()
     }
 }
 

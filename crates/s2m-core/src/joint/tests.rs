@@ -200,7 +200,7 @@ fn labelling_of(a: &[f64], per_class: bool) -> Labelling {
     labelling(a, per_class)
 }
 
-/// DESIGN's own case on paper: a sure {A} with a teacher at (.8, .2) has 40 % on {A, B} by levels; shown with A it is
+/// On paper: a sure {A} with a teacher at (.8, .2) has 40 % on {A, B} by levels; shown with A it is
 /// 25 % after one round and 14 % after two.
 #[test]
 fn rounds_take_softness_away() {

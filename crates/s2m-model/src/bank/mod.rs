@@ -12,6 +12,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use s2m_core::joint::MOST_SETS;
 use s2m_core::labels::{Labels, LabelsError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -175,6 +176,9 @@ pub enum BankError {
     },
 }
 
+/// Most outputs of a network of label sets: one per set and one for the rest.
+const MOST_OUTPUTS: usize = MOST_SETS + 1;
+
 /// What is wrong with a bank's description.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum InfoError {
@@ -196,6 +200,9 @@ pub enum InfoError {
     /// Classes without a conditional generator, the reverse, or none.
     #[error("`classes` is at least 1 where `conditional` is true, and left out where it is not")]
     Classes,
+    /// More outputs than a network can have.
+    #[error("`joint` is {0}; at most {MOST_OUTPUTS} are possible")]
+    Joint(usize),
     /// A text is beyond the limit.
     #[error("`{0}` is longer than {MAX_TEXT} bytes")]
     TooLong(&'static str),
@@ -227,6 +234,9 @@ pub struct BankInfo {
     /// Number of classes `n`: proposal `k` has class `k mod n`; conditional generators only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<usize>,
+    /// Outputs of the joint output, of which the likeliest are kept; left out without one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub joint: usize,
     /// Seed of the proposals.
     pub seed: u64,
     /// Proposals in a part.
@@ -235,12 +245,22 @@ pub struct BankInfo {
     pub device: String,
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(outputs: &usize) -> bool {
+    *outputs == 0
+}
+
 impl BankInfo {
     /// What a row holds.
     pub fn shape(&self) -> RowShape {
         RowShape {
             labels: self.labels.len(),
             conditional: self.conditional,
+            joint: self.joint,
+            members: 0,
         }
     }
 
@@ -270,6 +290,9 @@ impl BankInfo {
         ];
         if let Some((key, _)) = texts.iter().find(|(_, text)| text.len() > MAX_TEXT) {
             return Err(InfoError::TooLong(key));
+        }
+        if self.joint > MOST_OUTPUTS {
+            return Err(InfoError::Joint(self.joint));
         }
         if !(1..=PART).contains(&self.part) {
             return Err(InfoError::Part(self.part));
@@ -600,7 +623,9 @@ fn same_bank(folder: &Folder, found: BankInfo, info: &BankInfo) -> Result<BankIn
     bank.check(&info.model, &info.scoring_hash, &info.labels)?;
     bank.check_seed(info.seed)?;
     let found = bank.info;
-    if (found.conditional, found.classes) != (info.conditional, info.classes) {
+    if (found.conditional, found.classes, found.joint)
+        != (info.conditional, info.classes, info.joint)
+    {
         return Err(BankError::OtherColumns {
             folder: folder.0.clone(),
             bank_columns: found.columns_in_words(),
@@ -781,6 +806,7 @@ mod tests {
             labels: vec!["A".to_owned(), "Bläck hair".to_owned()],
             conditional,
             classes: conditional.then_some(3),
+            joint: 0,
             seed: 7,
             part: 8,
             device: "cpu".to_owned(),

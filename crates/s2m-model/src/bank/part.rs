@@ -91,6 +91,12 @@ fn columns(info: &BankInfo) -> Vec<(String, Physical)> {
     columns.push(("real_logit".to_owned(), Physical::FLOAT));
     if info.conditional {
         columns.extend(logits("fake_class_logit"));
+    }
+    if info.joint > 0 {
+        let slots = 0..info.shape().sets().width();
+        columns.extend(slots.map(|slot| (format!("joint.{slot}"), Physical::FLOAT)));
+    }
+    if info.conditional {
         columns.push(("class".to_owned(), Physical::INT32));
     }
     columns

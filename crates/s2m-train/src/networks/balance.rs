@@ -153,7 +153,7 @@ mod tests {
         // The file says the same.
         let mut saved = weights[0].replica(0).unwrap();
         saved.extend(weights[1].replica(0).unwrap());
-        let file = network.onnx(&saved, &[4], Some(&balance)).unwrap();
+        let file = network.onnx(&saved, &[4], Some(&balance), None).unwrap();
         let rows = x.view([4, 4]);
         let input = Input {
             name: "x",

@@ -133,6 +133,20 @@ pub struct Classifier {
     pub fit: RealFit,
 }
 
+/// What a file has beside the three heads: weights of the network of label sets, and of those of its folds.
+pub struct SetOutputs<'a> {
+    pub student: &'a Weights,
+    pub members: &'a [Weights],
+}
+
+/// Names of the outputs of label sets.
+pub const JOINT: &str = "joint_logits";
+
+/// The output of a fold's network.
+pub fn member_name(fold: usize) -> String {
+    format!("{JOINT}_{fold}")
+}
+
 impl Classifier {
     /// Weights of the trunk and the `class` head.
     pub fn class_specs(&self) -> Vec<Spec> {
@@ -211,6 +225,7 @@ impl Classifier {
         weights: &Weights,
         item: &[usize],
         balance: Option<&Balance>,
+        sets: Option<SetOutputs<'_>>,
     ) -> Result<Vec<u8>> {
         let folded;
         let weights = match balance {
@@ -229,6 +244,9 @@ impl Classifier {
             features = graph.named(&features, FEATURES)?;
         }
         let class = linear_onnx(&mut graph, &features, weights, "class")?;
+        if let Some(sets) = sets {
+            self.sets_onnx(&mut graph, [&x, &features], sets)?;
+        }
         let features = match self.fit {
             RealFit::Shared | RealFit::Frozen => features,
             RealFit::Smoothed => {
@@ -248,6 +266,37 @@ impl Classifier {
             graph.output(&fake_class, "fake_class_logits")?;
         }
         Ok(graph.to_bytes())
+    }
+
+    /// Outputs of label sets: on the trunk where the student's own is that, else on trunks of their own.
+    fn sets_onnx(
+        &self,
+        graph: &mut GraphBuilder,
+        [x, features]: [&graph::Tensor; 2],
+        sets: SetOutputs<'_>,
+    ) -> Result<()> {
+        let alone = |graph: &mut GraphBuilder, weights: &Weights, prefix: &str| {
+            let named: Weights = weights
+                .iter()
+                .map(|(name, value)| (format!("{prefix}{name}"), value.clone()))
+                .collect();
+            let features = self
+                .trunk
+                .onnx(graph, x, &named, &format!("{prefix}trunk."))?;
+            linear_onnx(graph, &features, &named, &format!("{prefix}joint"))
+        };
+        let joint = match self.fit {
+            RealFit::Shared => alone(graph, sets.student, "student.")?,
+            RealFit::Frozen | RealFit::Smoothed => {
+                linear_onnx(graph, features, sets.student, "joint")?
+            }
+        };
+        graph.output(&joint, JOINT)?;
+        for (fold, weights) in sets.members.iter().enumerate() {
+            let joint = alone(graph, weights, &format!("member.{fold}."))?;
+            graph.output(&joint, &member_name(fold))?;
+        }
+        Ok(())
     }
 
     /// Shape of the pictures of a fit that blurs them.

@@ -13,15 +13,17 @@ use s2m_core::calibration::odds::{self, Generated};
 use s2m_core::calibration::{priors, purity, temperature};
 use s2m_core::density::Labelling;
 use s2m_core::diagnostics::summarise;
+use s2m_core::joint::targets::{self, Showing};
 use s2m_core::labels::LabelSet;
 use s2m_core::log_sum_exp;
+use s2m_core::posterior::PosteriorKind;
 use s2m_core::query::Query;
 use s2m_core::tail::tail_index;
-use s2m_core::weight::{Calibration, LogitError, Temperature, Weighting};
+use s2m_core::weight::{Calibration, JointCalibration, LogitError, Temperature, Weighting};
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::{
-    AuditEntry, CalibrationEntry, CorrectionEntry, FloorValue, LabellingEntry, LabellingModel,
-    TemperatureEntry, TemperatureValue,
+    AuditEntry, CalibrationEntry, CorrectionEntry, EnsembleEntry, FloorValue, LabellingEntry,
+    LabellingModel, PosteriorName, TemperatureEntry, TemperatureValue,
 };
 
 use super::found::{
@@ -29,7 +31,7 @@ use super::found::{
     Shares, Sureness, WayFound,
 };
 use super::held_out::{Half, Rows};
-use super::{CalibrationSettings, LabelWeightsChoice, audit, reliability};
+use super::{CalibrationSettings, LabelWeightsChoice, audit, ensemble, reliability};
 use crate::error::Error;
 
 /// Heaviest tail of weights, as a Pareto index; samplers state no error beyond it.
@@ -68,6 +70,8 @@ pub(super) struct HeldOut<'a> {
 pub struct Calibrated {
     /// What the bundle's `calibration` becomes.
     pub entry: CalibrationEntry,
+    /// What its `levels` becomes.
+    pub levels: Option<CalibrationEntry>,
     /// What its `labelling` becomes.
     pub labelling: LabellingEntry,
     /// What led to it.
@@ -79,6 +83,7 @@ struct Chosen<'a> {
     bundle: &'a Bundle,
     labelling: Labelling,
     entry: CalibrationEntry,
+    joint: Option<JointCalibration>,
     correction: Correction,
     queries: Vec<Query>,
 }
@@ -100,8 +105,60 @@ impl Reachable {
 }
 
 impl HeldOut<'_> {
-    /// Chooses temperatures, correction, clip, margins and floors.
+    /// Chooses temperatures, correction, clip, margins and floors: for the joint output where there is one, and
+    /// then for levels too. Margins are for levels alone, so that asking for them asks for levels.
     pub(super) fn calibrate(&self, settings: &CalibrationSettings) -> Result<Calibrated, Error> {
+        let mut levels = self.calibrate_by(settings, PosteriorKind::Levels)?;
+        if self.bundle.label_sets().is_none() {
+            return Ok(levels);
+        }
+        if settings.exclusion_error.is_some() {
+            levels.entry.posterior = Some(PosteriorName::Levels);
+            return Ok(levels);
+        }
+        let joint = self.calibrate_by(settings, PosteriorKind::Joint)?;
+        Ok(Calibrated {
+            levels: Some(levels.entry),
+            ..joint
+        })
+    }
+
+    /// The joint output at its temperature, and what the temperature changed.
+    fn joint(
+        &self,
+        labelling: &Labelling,
+        rows: &Rows,
+        member: Option<usize>,
+        class_temperature: f64,
+    ) -> Result<Option<(JointCalibration, temperature::TemperatureFit)>, Error> {
+        let Some(sets) = self.bundle.label_sets() else {
+            return Ok(None);
+        };
+        let log_class: Vec<f64> = rows
+            .class
+            .chunks_exact(rows.classes)
+            .flat_map(|row| softmax(row, class_temperature))
+            .map(f64::ln)
+            .collect();
+        let held = targets::HeldOut {
+            logits: &rows.set_logits(member),
+            log_class: &log_class,
+            labels: &rows.labels,
+        };
+        let showing = Showing::new((**sets).clone(), labelling.clone());
+        let fit = showing.fit_temperature(held).map_err(held_out)?;
+        let calibration = JointCalibration {
+            sets: sets.clone(),
+            temperature: fit.temperature,
+        };
+        Ok(Some((calibration, fit)))
+    }
+
+    fn calibrate_by(
+        &self,
+        settings: &CalibrationSettings,
+        kind: PosteriorKind,
+    ) -> Result<Calibrated, Error> {
         let classes = self.bundle.labels().len();
         let halves = [Half::First, Half::Second];
         let [first, second] = halves.map(|half| self.real.half(half));
@@ -118,11 +175,17 @@ impl HeldOut<'_> {
             Some(temperature::fit_class(rows, classes, &made_first.labels).map_err(held_out)?)
         };
         let (labelling, label_weights) = self.label_weights(settings, &first, class.temperature)?;
+        let weights = labelling
+            .labelling(classes)
+            .map_err(|e| Error::Setting(e.to_string()))?;
+        let joint = match kind {
+            PosteriorKind::Joint => self.joint(&weights, &first, None, class.temperature)?,
+            PosteriorKind::Levels => None,
+        };
         let mut work = Chosen {
             bundle: self.bundle,
-            labelling: labelling
-                .labelling(classes)
-                .map_err(|e| Error::Setting(e.to_string()))?,
+            labelling: weights,
+            joint: joint.as_ref().map(|(calibration, _)| calibration.clone()),
             entry: CalibrationEntry {
                 temperature: TemperatureEntry {
                     class: TemperatureValue::Same(class.temperature),
@@ -130,6 +193,7 @@ impl HeldOut<'_> {
                         fake_class.map_or(1.0, |fit| fit.temperature),
                     ),
                     real: chosen.chosen.temperature,
+                    joint: joint.as_ref().map_or(1.0, |(joint, _)| joint.temperature),
                 },
                 correction: CorrectionEntry::of(&chosen.chosen.correction),
                 odds_clip: Some(clip),
@@ -141,6 +205,7 @@ impl HeldOut<'_> {
         let margins = work.set_margins(settings, [&first, &second], &made_first)?;
         let by_likelihood = work.entry.temperature.real;
         work.temper(settings, &made_first)?;
+        let ensemble = self.ensemble(&mut work, [&first, &made_first], class.temperature)?;
         let audited = self.audit(&mut work)?;
         let used = work.entry.temperature.real;
         let shares = work.shares(&made_second, [by_likelihood, used])?;
@@ -171,6 +236,8 @@ impl HeldOut<'_> {
             generated: self.generated.count(),
             class: (&class).into(),
             fake_class: fake_class.as_ref().map(Into::into),
+            joint: joint.as_ref().map(|(_, fit)| fit.into()),
+            ensemble,
             class_reliability: class_reliability(&second, class.temperature),
             class_on_real: sureness(&second.class, classes, class.temperature),
             class_on_generated: sureness(&made_second.class, classes, class.temperature),
@@ -185,6 +252,7 @@ impl HeldOut<'_> {
         found.warnings = warnings(&found, settings, classes);
         Ok(Calibrated {
             entry: work.entry,
+            levels: None,
             labelling,
             found,
         })
@@ -222,6 +290,44 @@ impl HeldOut<'_> {
             pairs: pairs.collect(),
         };
         Ok((entry, found))
+    }
+
+    /// What networks that have no part in selecting say, where there are any; the entry learns it.
+    fn ensemble(
+        &self,
+        work: &mut Chosen<'_>,
+        [real, made]: [&Rows; 2],
+        class_temperature: f64,
+    ) -> Result<Option<super::found::EnsembleFound>, Error> {
+        if work.joint.is_none() || made.sets.members.is_empty() {
+            return Ok(None);
+        }
+        let mut others = Vec::new();
+        for member in 0..made.sets.members.len() {
+            let own = self.joint(&work.labelling, real, Some(member), class_temperature)?;
+            others.extend(own.map(|(calibration, _)| calibration));
+        }
+        let judged = |query: &Query| {
+            let others = others
+                .iter()
+                .map(|joint| work.weighting_by(query, None, Some(joint.clone())))
+                .collect::<Result<_, Error>>()?;
+            Ok(ensemble::Judged {
+                selects: work.weighting(query, None)?,
+                others,
+            })
+        };
+        let classes = work
+            .queries
+            .iter()
+            .map(judged)
+            .collect::<Result<Vec<_>, Error>>()?;
+        let Some(curve) = ensemble::curve(made, &classes)? else {
+            return Ok(None);
+        };
+        work.entry.ensemble = Some(EnsembleEntry::of(others.len(), &curve));
+        let temperatures = others.iter().map(|joint| joint.temperature).collect();
+        Ok(Some(ensemble::found(temperatures, &curve)))
     }
 
     /// What audited items say, where there are any; the entry learns it.
@@ -309,7 +415,8 @@ impl Chosen<'_> {
         made: &Rows,
     ) -> Result<BTreeMap<String, MarginFound>, Error> {
         let mut report = BTreeMap::new();
-        let Some(asked) = settings.exclusion_error else {
+        let asked = settings.exclusion_error.filter(|_| self.joint.is_none());
+        let Some(asked) = asked else {
             return Ok(report);
         };
         for query in self.queries.clone() {
@@ -394,6 +501,16 @@ impl Chosen<'_> {
     /// The weighting of one query under the calibration so far or another margin, for an unconditional
     /// generator.
     fn weighting(&self, query: &Query, margin: Option<f64>) -> Result<Weighting, Error> {
+        self.weighting_by(query, margin, self.joint.clone())
+    }
+
+    /// The same with another network's word on label sets.
+    fn weighting_by(
+        &self,
+        query: &Query,
+        margin: Option<f64>,
+        joint: Option<JointCalibration>,
+    ) -> Result<Weighting, Error> {
         let temperature = |value: &TemperatureValue| Temperature::from(value.clone());
         let calibration = Calibration {
             class: temperature(&self.entry.temperature.class),
@@ -406,6 +523,8 @@ impl Chosen<'_> {
                 .unwrap_or(1.0),
             floor: 0.0,
             audit: self.entry.audit.as_ref().and_then(AuditEntry::curve),
+            ensemble: self.entry.ensemble.as_ref().and_then(EnsembleEntry::curve),
+            joint,
         };
         let labelling = self.labelling.clone();
         Ok(Weighting::calibrated(
@@ -767,6 +886,7 @@ mod tests {
             class: shown.iter().flat_map(row).collect(),
             real: shown.iter().map(|&(n, _)| logit(n, 7) + real).collect(),
             fake_class: Vec::new(),
+            sets: super::super::held_out::Sets::default(),
             labels: shown.iter().map(|&(_, label)| label).collect(),
             items: shown.iter().map(|&(item, _)| item).collect(),
         }

@@ -23,6 +23,12 @@ pub struct Found {
     pub class: Fit,
     /// Temperature of the class output for generated items; conditional generators only.
     pub fake_class: Option<Fit>,
+    /// Temperature of the joint output, by the labels that held-out items show; bundles with one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joint: Option<Fit>,
+    /// What networks that had no part in selecting say about generated items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ensemble: Option<EnsembleFound>,
     /// How the class output did on held-out items, after its temperature.
     pub class_reliability: Reliability,
     /// How sure it is on held-out real items, and on generated ones.
@@ -129,6 +135,17 @@ pub struct WayFound {
     /// Mean distance of predicted and seen shares of real items, each item by a correction that was not
     /// fitted to it.
     pub reliability_error: f64,
+}
+
+/// Posteriors by networks that had no part in selecting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EnsembleFound {
+    /// Networks.
+    pub members: usize,
+    /// Temperature of each.
+    pub temperatures: Vec<f64>,
+    /// From the posterior by the network that selects to the mean of theirs, on generated items.
+    pub curve: Vec<[f64; 2]>,
 }
 
 /// Predicted against seen.

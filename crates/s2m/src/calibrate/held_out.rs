@@ -2,6 +2,7 @@
 //!
 //! Real ones are judged as files hold them. Both are cut into two halves. A real item is in one half with all the labels that it shows.
 
+use s2m_core::joint::SetShape;
 use s2m_core::labels::LabelSet;
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::weight::Evidence;
@@ -35,10 +36,62 @@ pub(crate) struct Rows {
     pub(crate) real: Vec<f32>,
     /// Conditional generators only.
     pub(crate) fake_class: Vec<f32>,
+    /// What is kept of label sets: how, by the network that selects, and by others.
+    pub(crate) sets: Sets,
     /// Shown label of a real item, class of a generated one; empty without classes.
     pub(crate) labels: Vec<u8>,
     /// Rows of one item stay together: its number decides the half.
     pub(super) items: Vec<u32>,
+}
+
+/// Kept logits of label sets, row by row; nothing for bundles without a joint output.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sets {
+    pub(crate) shape: SetShape,
+    pub(crate) joint: Vec<f32>,
+    pub(crate) members: Vec<Vec<f32>>,
+}
+
+impl Default for Sets {
+    fn default() -> Self {
+        Self {
+            shape: SetShape::of(0),
+            joint: Vec::new(),
+            members: Vec::new(),
+        }
+    }
+}
+
+impl Sets {
+    /// For a bundle, without rows.
+    fn of(bundle: &Bundle) -> Self {
+        let Some(sets) = bundle.label_sets() else {
+            return Self::default();
+        };
+        let joint = bundle.manifest().classifier.joint.as_ref();
+        let members = joint.map_or(0, |joint| joint.members.len());
+        Self {
+            shape: sets.shape(),
+            joint: Vec::new(),
+            members: vec![Vec::new(); members],
+        }
+    }
+
+    /// Keeps logits as a network gave them, row by row.
+    fn keep(&self, logits: &[f32]) -> Vec<f32> {
+        let rows = logits.chunks_exact(self.shape.outputs());
+        let mut kept = vec![0.0; rows.len() * self.shape.width()];
+        for (row, kept) in rows.zip(kept.chunks_exact_mut(self.shape.width())) {
+            self.shape.keep(row, kept);
+        }
+        kept
+    }
+
+    fn row<'r>(&self, rows: &'r [f32], at: usize) -> Option<&'r [f32]> {
+        let width = self.shape.width();
+        rows.get(at * width..(at + 1) * width)
+            .filter(|row| !row.is_empty())
+    }
 }
 
 impl Rows {
@@ -52,8 +105,35 @@ impl Rows {
             class_logits: &self.class[row.clone()],
             real_logit: self.real[at],
             fake_class_logits: self.fake_class.get(row),
+            joint: self
+                .sets
+                .row(&self.sets.joint, at)
+                .map(|row| self.sets.shape.read(row)),
             log_latent_ratio: 0.0,
         }
+    }
+
+    /// The evidence of one row with another network's word on the label set.
+    pub(crate) fn evidence_of_member(&self, at: usize, member: usize) -> Evidence<'_> {
+        let row = self.sets.row(&self.sets.members[member], at);
+        Evidence {
+            joint: row.map(|row| self.sets.shape.read(row)),
+            ..self.evidence(at)
+        }
+    }
+
+    /// Logits of all label sets, row by row: by the network that selects, or by another one.
+    pub(crate) fn set_logits(&self, member: Option<usize>) -> Vec<f32> {
+        let (rows, shape) = (
+            member.map_or(&self.sets.joint, |at| &self.sets.members[at]),
+            self.sets.shape,
+        );
+        let mut logits = vec![0.0; self.count() * shape.outputs()];
+        let kept = rows.chunks_exact(shape.width().max(1));
+        for (row, logits) in kept.zip(logits.chunks_exact_mut(shape.outputs().max(1))) {
+            shape.read(row).fill(logits);
+        }
+        logits
     }
 
     /// The rows that satisfy a condition.
@@ -63,11 +143,20 @@ impl Rows {
             let row = |&at: &usize| values.get(at * self.classes..(at + 1) * self.classes);
             kept.iter().filter_map(row).flatten().copied().collect()
         };
+        let sets = |values: &[f32]| -> Vec<f32> {
+            let row = |&at: &usize| self.sets.row(values, at);
+            kept.iter().filter_map(row).flatten().copied().collect()
+        };
         Self {
             classes: self.classes,
             class: rows(&self.class),
             real: kept.iter().map(|&at| self.real[at]).collect(),
             fake_class: rows(&self.fake_class),
+            sets: Sets {
+                shape: self.sets.shape,
+                joint: sets(&self.sets.joint),
+                members: self.sets.members.iter().map(|rows| sets(rows)).collect(),
+            },
             labels: kept
                 .iter()
                 .filter_map(|&at| self.labels.get(at).copied())
@@ -129,7 +218,11 @@ pub(crate) fn real_rows(
     engine: &Engine<'_>,
 ) -> Result<Rows, Error> {
     let entry = &bundle.manifest().classifier;
-    let outputs = [entry.outputs.class.as_str(), entry.outputs.real.as_str()];
+    let mut outputs = vec![entry.outputs.class.as_str(), entry.outputs.real.as_str()];
+    if let Some(joint) = &entry.joint {
+        outputs.push(&joint.output);
+        outputs.extend(joint.members.iter().map(String::as_str));
+    }
     let bytes = bundle.classifier().bytes.clone();
     let judge = Judge::of(
         entry.file.clone(),
@@ -140,10 +233,16 @@ pub(crate) fn real_rows(
     )?;
     let numbers: Vec<u32> = shown.iter().map(|p| p.item).collect();
     let given = as_input(&items.select(&numbers), &entry.input)?;
-    let mut answers = judge.judge(&given)?;
-    let real = answers.pop().unwrap_or_default();
-    let class = answers.pop().unwrap_or_default();
+    let mut answers = judge.judge(&given)?.into_iter();
+    let class = answers.next().unwrap_or_default();
+    let real = answers.next().unwrap_or_default();
+    let mut sets = Sets::of(bundle);
+    if let Some(logits) = answers.next() {
+        sets.joint = sets.keep(&logits);
+        sets.members = answers.map(|logits| sets.keep(&logits)).collect();
+    }
     Ok(Rows {
+        sets,
         classes: bundle.labels().len(),
         class,
         real,
@@ -195,9 +294,10 @@ pub(crate) fn generated_rows(
 ) -> Result<Rows, Error> {
     let seed = bundle.manifest().provenance.seed.unwrap_or(0);
     let proposals = Proposals::new(seed).at_stage(STAGE);
-    let scorer = Scorer::open(bundle, engine.runtime, &engine.run)?;
+    let scorer = Scorer::open_with_members(bundle, engine.runtime, &engine.run)?;
     let mut rows = Rows {
         classes: bundle.labels().len(),
+        sets: Sets::of(bundle),
         ..Rows::default()
     };
     progress.begin("generated items", Some(count));
@@ -225,6 +325,13 @@ pub(crate) fn generated_rows(
             rows.real.push(evidence.real_logit);
             rows.fake_class
                 .extend(evidence.fake_class_logits.unwrap_or_default());
+            let shape = logits.shape();
+            if let Some(joint) = evidence.joint {
+                rows.sets.joint.extend(joint.row());
+            }
+            for (member, kept) in rows.sets.members.iter_mut().enumerate() {
+                kept.extend(shape.member(logits.row(at), member).row());
+            }
         }
         progress.at(first + numbers.len() as u64);
     }
@@ -252,6 +359,7 @@ mod tests {
             class: (0..10).map(|n| n as f32).collect(),
             real: vec![0.0, 1.0, 2.0, 3.0, 4.0],
             fake_class: Vec::new(),
+            sets: Sets::default(),
             labels: vec![0, 1, 0, 1, 1],
             items: vec![9, 9, 4, 30, 31],
         }

@@ -2,6 +2,7 @@
 //!
 //! - `held_out`: logits of real and of fresh generated items, from the bundle's own files;
 //! - `choose`: the order in which temperatures, corrections, floors and margins are chosen;
+//! - `ensemble`: what networks that had no part in selecting say;
 //! - `audit`: what fully labelled items say, where there are any;
 //! - [`found`], `page`: the report, as JSON and as a page, both kept in the bundle.
 //!
@@ -9,6 +10,7 @@
 
 mod audit;
 mod choose;
+mod ensemble;
 pub mod found;
 pub(crate) mod held_out;
 mod page;
@@ -216,6 +218,7 @@ impl Calibrated {
     pub fn manifest(&self, before: &Manifest) -> Manifest {
         Manifest {
             calibration: self.entry.clone(),
+            levels: self.levels.clone(),
             labelling: self.labelling.clone(),
             ..before.clone()
         }

@@ -1,0 +1,912 @@
+//! Label sets learnt from single labels: networks that never saw an item judge it, and a student learns what they say.
+//!
+//! ```text
+//! class networks   one per fold, on the other folds; each judges its own fold
+//! round 1          targets by sorted levels of the class networks; students, one per fold, learn them
+//! round 2, …       targets by the students of the round before, each for its own fold
+//! the student      all items, with the targets of the best round
+//! ```
+//!
+//! The power ρ of the first round, the number of rounds, all temperatures and the length of every training are chosen by
+//! how likely held-out items are to show the label that they show. No full label is ever read.
+//!
+//! - `folds`: who judges what;
+//! - `lesson`: one training of several networks, and what they say.
+//!
+//! A training that is finished stays in a folder of its own, so that an interrupted run goes on and several ways to fit
+//! D_v stand on one student.
+
+mod folds;
+mod lesson;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use s2m_core::density::Labelling;
+use s2m_core::joint::LabelSets;
+use s2m_core::joint::targets::{Census, Showing, paired_gain, softmax};
+use s2m_data::recipe::DataRecipe;
+use s2m_model::manifest::JointEntry;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tch::{Device, Tensor};
+
+use crate::augment::Augment;
+use crate::bundle::labelling_entry;
+use crate::checkpoint;
+use crate::classifier::{ClassifierSettings, TrunkSettings};
+use crate::device::{Machine, Precision};
+use crate::feed::{Feed, Pool, Source, shown};
+use crate::folder::RunFolder;
+use crate::generators::Generators;
+use crate::networks::Mode;
+use crate::networks::classifier::{JOINT, SetOutputs, Trunk, member_name};
+use crate::networks::student::Student;
+use crate::noise::{self, Purpose};
+use crate::optimizer::OptimizerSettings;
+use crate::parameters::{Parameters, Weights};
+use crate::replica::{Replica, scaled};
+use crate::trained::{Start, Trained};
+use crate::training::{self, Plan};
+
+use folds::Folds;
+use lesson::{Best, Held, Kept, Lesson, Look, Score, judge, log_softmax, score};
+
+/// `joint` in a run file: whether label sets are learnt, or how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum JointChoice {
+    Switch(bool),
+    Settings(JointSettings),
+}
+
+impl JointChoice {
+    /// How label sets are learnt; none where they are not.
+    pub fn settings(&self) -> Option<JointSettings> {
+        match self {
+            Self::Switch(false) => None,
+            Self::Switch(true) => Some(JointSettings::default()),
+            Self::Settings(settings) => Some(settings.clone()),
+        }
+    }
+}
+
+/// How label sets are learnt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct JointSettings {
+    /// Parts that items are dealt into.
+    pub folds: usize,
+    /// Powers ρ that are tried in the first round; the first is kept unless another gains more than chance explains.
+    pub powers: Vec<f64>,
+    /// Rounds at most.
+    pub rounds: usize,
+    /// Passes of every training; the run file's own where left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u64>,
+    /// Whether the bundle keeps the fold's networks, which tell how right samples are.
+    pub members: bool,
+    /// Folder of these trainings; in that of the run where left out. Runs that differ in how D_v is fitted may share it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for JointSettings {
+    fn default() -> Self {
+        Self {
+            folds: 3,
+            powers: vec![1.0, 1.6],
+            rounds: 4,
+            epochs: None,
+            members: true,
+            folder: None,
+        }
+    }
+}
+
+/// Limits of what can be asked for.
+const MOST_FOLDS: usize = 20;
+const MOST_ROUNDS: usize = 20;
+const POWERS: std::ops::RangeInclusive<f64> = 0.25..=8.0;
+
+impl JointSettings {
+    fn check(&self) -> Result<()> {
+        ensure!(
+            (2..=MOST_FOLDS).contains(&self.folds),
+            "`joint.folds` is {}; it must be from 2 to {MOST_FOLDS}",
+            self.folds
+        );
+        ensure!(
+            (1..=MOST_ROUNDS).contains(&self.rounds),
+            "`joint.rounds` is {}; it must be from 1 to {MOST_ROUNDS}",
+            self.rounds
+        );
+        ensure!(
+            !self.powers.is_empty() && self.powers.iter().all(|power| POWERS.contains(power)),
+            "`joint.powers` must list numbers from {} to {}",
+            POWERS.start(),
+            POWERS.end()
+        );
+        ensure!(self.epochs != Some(0), "`joint.epochs` must be above 0");
+        Ok(())
+    }
+}
+
+/// What a run has learnt about label sets.
+pub struct Learnt {
+    pub sets: LabelSets,
+    /// Trunk, class and set outputs of every replica's student.
+    pub network: Student,
+    pub student: Parameters,
+    /// For every replica the networks of its folds, one replica each.
+    pub members: Vec<Vec<Parameters>>,
+    /// What balanced draws have changed in the outputs, replica by replica; empty without.
+    pub shifts: Vec<Vec<f64>>,
+    /// What was tried and chosen, replica by replica.
+    pub report: Vec<Value>,
+}
+
+/// The outputs per label set of one replica, as files have them.
+pub struct OwnSets {
+    sets: LabelSets,
+    network: Student,
+    parameters: Vec<Parameters>,
+    /// The student's weights, and those of the folds' networks; what balanced draws changed is taken back.
+    weights: Vec<Weights>,
+    shift: Vec<f64>,
+}
+
+impl Learnt {
+    /// What one replica has learnt.
+    pub fn of(&self, replica: usize) -> Result<OwnSets> {
+        let shift = self.shifts[replica].clone();
+        let everyone = |own: &Parameters| own.select(&[0]);
+        let mut parameters = vec![self.student.select(&[replica as i64])];
+        parameters.extend(self.members[replica].iter().map(everyone));
+        let weights = parameters
+            .iter()
+            .map(|own| {
+                let mut weights = own.replica(0)?;
+                let (_, bias) = weights
+                    .get_mut("joint.bias")
+                    .context("weight `joint.bias` is missing")?;
+                for (bias, shift) in bias.iter_mut().zip(&shift) {
+                    *bias = (f64::from(*bias) - shift) as f32;
+                }
+                Ok(weights)
+            })
+            .collect::<Result<_>>()?;
+        Ok(OwnSets {
+            sets: self.sets.clone(),
+            network: self.network.clone(),
+            parameters,
+            weights,
+            shift,
+        })
+    }
+
+    /// Gives a trunk and a class head their first weights: the student's.
+    pub fn start(&self, class: &mut Parameters) -> Result<()> {
+        let student = self.student.specs().iter().zip(self.student.views());
+        let named: std::collections::BTreeMap<&str, &Tensor> = student
+            .map(|(spec, view)| (spec.name.as_str(), view))
+            .collect();
+        let tensors = class
+            .specs()
+            .iter()
+            .map(|spec| {
+                let found = named.get(spec.name.as_str()).copied();
+                found.with_context(|| format!("the student has no weight `{}`", spec.name))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        class.set_all(&tensors);
+        Ok(())
+    }
+}
+
+impl OwnSets {
+    /// Weights for a file.
+    pub fn outputs(&self) -> SetOutputs<'_> {
+        SetOutputs {
+            student: &self.weights[0],
+            members: &self.weights[1..],
+        }
+    }
+
+    /// How a bundle writes the outputs.
+    pub fn entry(&self) -> JointEntry {
+        let members = (0..self.weights.len() - 1).map(member_name).collect();
+        JointEntry::of(JOINT, &self.sets, members)
+    }
+
+    /// What the networks say about items `[1, items, size]`, by the names of their outputs.
+    pub fn said(&self, x: &Tensor) -> Vec<(String, Tensor)> {
+        let shift: Vec<f32> = self.shift.iter().map(|&shift| shift as f32).collect();
+        let said = |(at, own): (usize, &Parameters)| {
+            let name = at
+                .checked_sub(1)
+                .map_or_else(|| JOINT.to_owned(), member_name);
+            let joint = self.network.forward(own.views(), x, Mode::Evaluation).joint;
+            let joint = joint.unwrap_or_else(|| x.shallow_clone());
+            if shift.is_empty() {
+                return (name, joint);
+            }
+            (
+                name,
+                joint - Tensor::from_slice(&shift).to_device(x.device()),
+            )
+        };
+        self.parameters.iter().enumerate().map(said).collect()
+    }
+}
+
+/// Everything that the trainings of label sets depend on.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Identity<'a> {
+    origin: &'a str,
+    batch: i64,
+    epochs: u64,
+    precision: Precision,
+    balance: bool,
+    network: &'a TrunkSettings,
+    optimizer: &'a OptimizerSettings,
+    augment: Option<Augment>,
+    joint: JointSettings,
+    data: &'a [DataRecipe],
+}
+
+/// One replica at work.
+struct Own {
+    data: usize,
+    shown: Vec<(u32, u8)>,
+    folds: Folds,
+    labelling: Labelling,
+    /// `log D_r` of every showing, by a class network that never saw its item.
+    log_class: Vec<f64>,
+}
+
+/// All of it at work.
+struct Work<'a> {
+    settings: &'a ClassifierSettings,
+    joint: JointSettings,
+    generators: &'a Generators,
+    trunk: &'a Trunk,
+    machine: &'a Machine,
+    folder: RunFolder,
+    owns: Vec<Own>,
+    /// All items as networks see them.
+    items: Tensor,
+    /// One per data set.
+    held: Vec<Held>,
+    classes: usize,
+}
+
+/// A training's networks, fold by fold and replica by replica, with their scores on held-out items.
+struct Taught {
+    weights: Parameters,
+    scores: Vec<Score>,
+    steps: Vec<u64>,
+}
+
+/// Learns label sets where a run file asks for it, or by default where there are two labels or more.
+pub fn learn(
+    settings: &ClassifierSettings,
+    generators: &Generators,
+    trunk: &Trunk,
+    folder: &RunFolder,
+    machine: &Machine,
+) -> Result<Option<Learnt>> {
+    let classes = generators.loaded[0].train.labels.len();
+    let joint = match &settings.joint {
+        Some(choice) => choice.settings(),
+        None => (classes > 1).then(JointSettings::default),
+    };
+    let Some(joint) = joint else {
+        return Ok(None);
+    };
+    joint.check()?;
+    ensure!(
+        classes > 1,
+        "there is nothing joint to learn: the data has one label\nhint: leave `joint` out"
+    );
+    let own_folder = folder.join("joint");
+    let path = joint.folder.as_deref().unwrap_or(&own_folder);
+    let identity = Identity {
+        origin: &generators.sha256,
+        batch: settings.batch,
+        epochs: joint.epochs.unwrap_or(settings.epochs),
+        precision: settings.precision,
+        balance: settings.balance,
+        network: &settings.network,
+        optimizer: &settings.optimizer,
+        augment: settings.augment,
+        joint: JointSettings {
+            folder: None,
+            ..joint.clone()
+        },
+        data: &generators.recipes,
+    };
+    let lessons = RunFolder::open(path, &identity)?;
+    let mut work = Work {
+        settings,
+        generators,
+        trunk,
+        machine,
+        owns: owns(generators, joint.folds)?,
+        items: generators.feed(machine.device)?.items().shallow_clone(),
+        held: held(generators, machine)?,
+        folder: lessons,
+        classes,
+        joint,
+    };
+    work.folder.claim(&identity)?;
+    machine.set(settings.precision)?;
+    let learnt = work.learn();
+    machine.set(Precision::Float32)?;
+    learnt.map(Some)
+}
+
+fn owns(generators: &Generators, folds: usize) -> Result<Vec<Own>> {
+    let own = |(at, replica): (usize, &Replica)| {
+        let (recipe, data) = generators.data(at);
+        let shown = shown(data);
+        Ok(Own {
+            data: replica.data,
+            folds: Folds::deal(data, replica, folds, &shown)?,
+            labelling: labelling_entry(&recipe.labelling, data)
+                .labelling(data.train.labels.len())?,
+            shown,
+            log_class: Vec::new(),
+        })
+    };
+    generators.replicas.iter().enumerate().map(own).collect()
+}
+
+/// Held-out items as networks see them.
+fn held(generators: &Generators, machine: &Machine) -> Result<Vec<Held>> {
+    let mut all = Vec::new();
+    for data in &generators.loaded {
+        let shown = &data.validation_positives;
+        ensure!(
+            !shown.is_empty(),
+            "label sets are learnt by the labels of held-out items, and there are none\nhint: set `validation` of the data, or `joint = false`"
+        );
+        let rows: Vec<u32> = shown.iter().map(|p| p.item).collect();
+        let size = data.train.items.item_size() as i64;
+        let items = Tensor::from_slice(&scaled(&data.train.items.select(&rows))).view([-1, size]);
+        let items = match &generators.frozen {
+            Some(frozen) => frozen.features_of_all(&items)?,
+            None => items,
+        };
+        all.push(Held {
+            items: items.to_device(machine.device),
+            labels: shown.iter().map(|p| p.label).collect(),
+        });
+    }
+    Ok(all)
+}
+
+impl Work<'_> {
+    fn learn(&mut self) -> Result<Learnt> {
+        let teachers = self.teach("class", None, None)?;
+        self.judge_by_classes(&teachers)?;
+        let sets = self.sets()?;
+        let showings: Vec<Showing> = self
+            .owns
+            .iter()
+            .map(|own| Showing::new(sets.clone(), own.labelling.clone()))
+            .collect();
+        let (targets, round, mut report) = self.first_round(&showings, &teachers)?;
+        let mut rounds = vec![(targets, round)];
+        for number in 2..=self.joint.rounds {
+            let targets = self.later_targets(&showings, &rounds[rounds.len() - 1].1)?;
+            let name = format!("round-{number}");
+            let round = self.teach(&name, Some(&showings), Some(&targets))?;
+            rounds.push((targets, round));
+        }
+        self.finish(sets, &showings, rounds, &mut report)
+    }
+
+    /// What balanced draws change for one replica.
+    fn look(&self, replica: usize, showing: Option<&Showing>) -> Look {
+        let mirrored = match self.settings.augment {
+            Some(augment) if augment.flip => self.trunk.picture(),
+            _ => None,
+        };
+        let (_, data) = self.generators.data(replica);
+        let ratios: Vec<f64> = data
+            .observed
+            .iter()
+            .map(|share| share * self.classes as f64)
+            .collect();
+        let (mut class_shift, mut joint_shift) = (Vec::new(), Vec::new());
+        if self.settings.balance {
+            class_shift = ratios.iter().map(|ratio| ratio.ln()).collect();
+            let drawn: Vec<f64> = ratios.iter().map(|ratio| ratio.recip()).collect();
+            joint_shift = showing.map_or_else(Vec::new, |showing| showing.log_draw_ratios(&drawn));
+        }
+        Look {
+            class_shift,
+            joint_shift,
+            mirrored,
+        }
+    }
+
+    /// Trains one network per fold and replica, on labels or on targets, and judges them by held-out items.
+    fn teach(
+        &self,
+        name: &str,
+        showings: Option<&[Showing]>,
+        targets: Option<&[Vec<f32>]>,
+    ) -> Result<Taught> {
+        let folds = self.joint.folds;
+        let owners: Vec<usize> = (0..self.owns.len() * folds).map(|at| at / folds).collect();
+        let parts: Vec<Source<'_>> = (0..owners.len())
+            .map(|at| Source {
+                data: self.owns[owners[at]].data,
+                shows: Box::new(move |showing| {
+                    self.owns[at / folds].folds.teaches(at % folds, showing)
+                }),
+            })
+            .collect();
+        let items = self.items.shallow_clone();
+        let sources: Vec<usize> = (0..owners.len()).collect();
+        let feed = Feed::of(&self.generators.loaded, &parts, &sources, items);
+        self.train(name, &owners, feed, showings, targets)
+    }
+
+    /// Trains networks of these owners, or takes what an earlier run has left.
+    fn train(
+        &self,
+        name: &str,
+        owners: &[usize],
+        feed: Feed,
+        showings: Option<&[Showing]>,
+        targets: Option<&[Vec<f32>]>,
+    ) -> Result<Taught> {
+        let network = Student {
+            trunk: self.trunk.clone(),
+            classes: self.classes as i64,
+            sets: showings.map(|showings| showings[0].sets().outputs() as i64),
+        };
+        let replica = |(at, &owner): (usize, &usize)| {
+            let replica = &self.generators.replicas[owner];
+            Replica {
+                name: format!("{} network {at}", replica.name),
+                ..replica.clone()
+            }
+        };
+        let replicas: Vec<Replica> = owners.iter().enumerate().map(replica).collect();
+        let key = |(at, owner): (usize, &usize)| {
+            let first = owners.iter().position(|other| other == owner).unwrap_or(0);
+            let own = format!("{name} {}", at - first);
+            noise::key(
+                self.generators.replicas[*owner].key(),
+                Purpose::Weights,
+                &own,
+            )
+        };
+        let keys: Vec<u64> = owners.iter().enumerate().map(key).collect();
+        let looks: Vec<Look> = owners
+            .iter()
+            .map(|&owner| self.look(owner, showings.map(|showings| &showings[owner])))
+            .collect();
+        let folder = self.folder.inside(name);
+        let device = self.machine.device;
+        let (best, weights) = (
+            folder.join("best.safetensors"),
+            folder.join("weights.safetensors"),
+        );
+        let steps = self.steps(owners, &feed);
+        let plan_name = format!("label sets, {name}");
+        let plan = Plan {
+            what: &plan_name,
+            steps,
+            log_every: self.settings.log_every,
+            checkpoint_every: self.settings.checkpoint_every,
+            replicas: &replicas,
+            keys: &keys,
+            origin: &self.generators.sha256,
+        };
+        plan.check()?;
+        self.settings.optimizer.check(steps)?;
+        let start = Start {
+            keys: &keys,
+            optimizer: self.settings.optimizer,
+            steps,
+            device,
+        };
+        let trained = Trained::new("student", network.specs(), &start);
+        self.generators
+            .standardise_each(&feed, &trained.parameters, owners);
+        let done = weights.is_file();
+        let from = if done { &weights } else { &best };
+        let mut kept = Kept {
+            lesson: Lesson {
+                network: &network,
+                trained,
+                feed,
+                targets: targets.map(|targets| on_device(targets, owners, &network, device)),
+                pool: if self.settings.balance {
+                    Pool::Balanced
+                } else {
+                    Pool::All
+                },
+                batch: self.settings.batch,
+                steps,
+                augment: self.settings.augment.zip(self.trunk.picture()),
+                judges: owners
+                    .iter()
+                    .zip(&looks)
+                    .map(|(&owner, look)| (&self.held[self.owns[owner].data], look))
+                    .collect(),
+                showing: showings.map(|showings| &showings[owners[0]]),
+                best: Best::open(from, "student", &network, owners.len(), device)?,
+            },
+            path: best.clone(),
+            name: "student",
+        };
+        if !done {
+            training::run(&mut kept, &plan, &folder, self.machine)?;
+            kept.lesson.best.write(&weights, "student")?;
+            lesson::forget(&best);
+            lesson::forget(&folder.join(checkpoint::FILE));
+        }
+        let steps = kept.lesson.best.step.clone();
+        let weights = kept
+            .lesson
+            .best
+            .weights
+            .take()
+            .context("a training leaves networks")?;
+        let scores = owners
+            .iter()
+            .enumerate()
+            .map(|(at, &owner)| {
+                let own = weights.select(&[at as i64]);
+                let held = &self.held[self.owns[owner].data];
+                let logits = judge(&network, &own, &held.items, &looks[at])?;
+                score(
+                    &logits,
+                    self.classes,
+                    &held.labels,
+                    showings.map(|showings| &showings[owner]),
+                )
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Taught {
+            weights,
+            scores,
+            steps,
+        })
+    }
+
+    /// Steps of a training whose networks draw from a feed.
+    fn steps(&self, owners: &[usize], feed: &Feed) -> u64 {
+        let epochs = self.joint.epochs.unwrap_or(self.settings.epochs);
+        let most = (0..owners.len() as i64)
+            .map(|at| feed.count(at))
+            .max()
+            .unwrap_or(1);
+        epochs.saturating_mul(most.div_ceil(self.settings.batch.unsigned_abs()))
+    }
+
+    /// The showings that a network judges, and their items.
+    fn judged(&self, owner: usize, fold: usize) -> (Vec<usize>, Tensor) {
+        let own = &self.owns[owner];
+        let showings: Vec<usize> = own.folds.judged_by(fold).collect();
+        let before = self.generators.loaded[..own.data].iter();
+        let before: usize = before.map(|data| data.train.len()).sum();
+        let row = |&showing: &usize| before as i64 + i64::from(own.shown[showing].0);
+        let rows: Vec<i64> = showings.iter().map(row).collect();
+        let rows = Tensor::from_slice(&rows).to_device(self.machine.device);
+        (showings, self.items.index_select(0, &rows))
+    }
+
+    /// Every showing's `log D_r`, by the class network of its fold.
+    fn judge_by_classes(&mut self, teachers: &Taught) -> Result<()> {
+        let network = Student {
+            trunk: self.trunk.clone(),
+            classes: self.classes as i64,
+            sets: None,
+        };
+        for owner in 0..self.owns.len() {
+            let mut all = vec![0.0; self.owns[owner].shown.len() * self.classes];
+            for fold in 0..self.joint.folds {
+                let at = owner * self.joint.folds + fold;
+                let (showings, items) = self.judged(owner, fold);
+                let weights = teachers.weights.select(&[at as i64]);
+                let logits = judge(&network, &weights, &items, &self.look(owner, None))?;
+                let rows = log_softmax(
+                    &logits.class,
+                    self.classes,
+                    teachers.scores[at].fit.temperature,
+                );
+                for (showing, row) in showings.into_iter().zip(rows.chunks_exact(self.classes)) {
+                    all[showing * self.classes..][..self.classes].copy_from_slice(row);
+                }
+            }
+            self.owns[owner].log_class = all;
+        }
+        Ok(())
+    }
+
+    /// The sets that have an output.
+    fn sets(&self) -> Result<LabelSets> {
+        let mut census = Census::new(self.owns[0].labelling.clone());
+        for own in &self.owns {
+            for (row, (_, label)) in own.log_class.chunks_exact(self.classes).zip(&own.shown) {
+                census.count(row, usize::from(*label));
+            }
+        }
+        Ok(census.sets()?)
+    }
+
+    /// Targets by sorted levels, one row per showing.
+    fn first_targets(&self, showing: &Showing, own: &Own, power: f64) -> Vec<f32> {
+        let mut target = vec![0.0; showing.sets().outputs()];
+        let mut all = Vec::with_capacity(own.shown.len() * target.len());
+        for (row, (_, label)) in own.log_class.chunks_exact(self.classes).zip(&own.shown) {
+            showing.target_of_levels(row, power, usize::from(*label), &mut target);
+            all.extend(target.iter().map(|&mass| mass as f32));
+        }
+        all
+    }
+
+    /// The first round with every power; for each replica that of the power which is kept.
+    fn first_round(
+        &self,
+        showings: &[Showing],
+        teachers: &Taught,
+    ) -> Result<(Vec<Vec<f32>>, Taught, Vec<Value>)> {
+        let folds = self.joint.folds;
+        let mut tried = Vec::new();
+        for &power in &self.joint.powers {
+            let own = |(own, showing)| self.first_targets(showing, own, power);
+            let targets: Vec<Vec<f32>> = self.owns.iter().zip(showings).map(own).collect();
+            let name = format!("round-1-power-{power}");
+            let taught = self.teach(&name, Some(showings), Some(&targets))?;
+            tried.push((targets, taught));
+        }
+        let mut chosen = Vec::new();
+        let mut report = Vec::new();
+        for owner in 0..self.owns.len() {
+            let likelihoods: Vec<Vec<f64>> = tried
+                .iter()
+                .map(|(_, taught)| taught.mean_of(owner, folds))
+                .collect();
+            let mut best = 0;
+            for at in 1..likelihoods.len() {
+                let [over_first, error] = paired_gain(&likelihoods[at], &likelihoods[0]);
+                let [over_best, _] = paired_gain(&likelihoods[at], &likelihoods[best]);
+                if over_first > error && over_best > 0.0 {
+                    best = at;
+                }
+            }
+            chosen.push(best);
+            let mean = |values: &[f64]| -values.iter().sum::<f64>() / values.len() as f64;
+            let powers: Vec<Value> = self
+                .joint
+                .powers
+                .iter()
+                .zip(&likelihoods)
+                .map(|(power, values)| json!({ "power": power, "nll": mean(values) }))
+                .collect();
+            report.push(json!({
+                "replica": self.generators.replicas[owner].title(),
+                "class_nll": mean(&teachers.mean_of(owner, folds)),
+                "class_temperatures": teachers.of(owner, folds).iter().map(|s| s.fit.temperature).collect::<Vec<_>>(),
+                "class_steps": &teachers.steps[owner * folds..(owner + 1) * folds],
+                "powers": powers,
+                "power": self.joint.powers[best],
+            }));
+        }
+        let targets = chosen
+            .iter()
+            .enumerate()
+            .map(|(owner, &at)| tried[at].0[owner].clone())
+            .collect();
+        let taught = pick(
+            &tried.iter().map(|(_, taught)| taught).collect::<Vec<_>>(),
+            &chosen,
+            folds,
+        );
+        Ok((targets, taught, report))
+    }
+
+    /// Targets by the students of the round before, each for the items of its own fold.
+    fn later_targets(&self, showings: &[Showing], round: &Taught) -> Result<Vec<Vec<f32>>> {
+        let outputs = showings[0].sets().outputs();
+        let network = Student {
+            trunk: self.trunk.clone(),
+            classes: self.classes as i64,
+            sets: Some(outputs as i64),
+        };
+        let mut all = Vec::new();
+        for (owner, own) in self.owns.iter().enumerate() {
+            let mut targets = vec![0.0_f32; own.shown.len() * outputs];
+            let (mut probabilities, mut target) = (vec![0.0; outputs], vec![0.0; outputs]);
+            for fold in 0..self.joint.folds {
+                let at = owner * self.joint.folds + fold;
+                let (judged, items) = self.judged(owner, fold);
+                let weights = round.weights.select(&[at as i64]);
+                let look = self.look(owner, Some(&showings[owner]));
+                let logits = judge(&network, &weights, &items, &look)?;
+                let temperature = round.scores[at].fit.temperature;
+                for (showing, row) in judged.into_iter().zip(logits.joint.chunks_exact(outputs)) {
+                    softmax(row, temperature, &mut probabilities);
+                    let log_class = &own.log_class[showing * self.classes..][..self.classes];
+                    let label = usize::from(own.shown[showing].1);
+                    showings[owner].target_of_sets(&probabilities, log_class, label, &mut target);
+                    for (to, &from) in targets[showing * outputs..].iter_mut().zip(&target) {
+                        *to = from as f32;
+                    }
+                }
+            }
+            all.push(targets);
+        }
+        Ok(all)
+    }
+
+    /// The student of every replica, on the targets of its best round.
+    fn finish(
+        &self,
+        sets: LabelSets,
+        showings: &[Showing],
+        rounds: Vec<(Vec<Vec<f32>>, Taught)>,
+        report: &mut [Value],
+    ) -> Result<Learnt> {
+        let folds = self.joint.folds;
+        let mut best = Vec::new();
+        for (owner, report) in report.iter_mut().enumerate() {
+            let nll: Vec<f64> = rounds
+                .iter()
+                .map(|(_, round)| {
+                    let values = round.mean_of(owner, folds);
+                    -values.iter().sum::<f64>() / values.len() as f64
+                })
+                .collect();
+            let at = (0..nll.len())
+                .min_by(|&a, &b| nll[a].total_cmp(&nll[b]))
+                .unwrap_or(0);
+            report["rounds"] = json!(nll);
+            report["round"] = json!(at + 1);
+            best.push(at);
+        }
+        let targets: Vec<Vec<f32>> = best
+            .iter()
+            .enumerate()
+            .map(|(owner, &at)| rounds[at].0[owner].clone())
+            .collect();
+        let owners: Vec<usize> = (0..self.owns.len()).collect();
+        let feed = self.generators.feed(self.machine.device)?;
+        let student = self.train("student", &owners, feed, Some(showings), Some(&targets))?;
+        for (owner, report) in report.iter_mut().enumerate() {
+            report["student_nll"] = json!(student.scores[owner].fit.nll_after);
+            report["student_temperature"] = json!(student.scores[owner].fit.temperature);
+            report["student_step"] = json!(student.steps[owner]);
+        }
+        let members = match self.joint.members {
+            true => best
+                .iter()
+                .enumerate()
+                .map(|(owner, &at)| {
+                    let of = |fold: usize| {
+                        rounds[at]
+                            .1
+                            .weights
+                            .select(&[(owner * folds + fold) as i64])
+                    };
+                    (0..folds).map(of).collect()
+                })
+                .collect(),
+            false => self.owns.iter().map(|_| Vec::new()).collect(),
+        };
+        let shifts = (0..self.owns.len())
+            .map(|owner| self.look(owner, Some(&showings[owner])).joint_shift)
+            .collect();
+        self.folder.write_json("joint.json", &report)?;
+        Ok(Learnt {
+            network: Student {
+                trunk: self.trunk.clone(),
+                classes: self.classes as i64,
+                sets: Some(sets.outputs() as i64),
+            },
+            sets,
+            student: student.weights,
+            members,
+            shifts,
+            report: report.to_vec(),
+        })
+    }
+}
+
+impl Taught {
+    fn of(&self, owner: usize, folds: usize) -> &[Score] {
+        &self.scores[owner * folds..(owner + 1) * folds]
+    }
+
+    /// Log likelihood of each held-out label, the mean over the networks of a replica's folds.
+    fn mean_of(&self, owner: usize, folds: usize) -> Vec<f64> {
+        let scores = self.of(owner, folds);
+        let mean =
+            |at: usize| scores.iter().map(|s| s.log_likelihoods[at]).sum::<f64>() / folds as f64;
+        (0..scores[0].log_likelihoods.len()).map(mean).collect()
+    }
+}
+
+/// For every replica the networks of the training that it chose.
+fn pick(tried: &[&Taught], chosen: &[usize], folds: usize) -> Taught {
+    let rows = |owner: usize| {
+        (owner * folds..(owner + 1) * folds)
+            .map(|at| at as i64)
+            .collect::<Vec<_>>()
+    };
+    let parts: Vec<Parameters> = chosen
+        .iter()
+        .enumerate()
+        .map(|(owner, &at)| tried[at].weights.select(&rows(owner)))
+        .collect();
+    let views = |at: usize| {
+        Tensor::cat(
+            &parts
+                .iter()
+                .map(|part| part.views()[at].detach())
+                .collect::<Vec<_>>(),
+            0,
+        )
+    };
+    let specs = parts[0].specs().to_vec();
+    let tensors: Vec<Tensor> = (0..specs.len()).map(views).collect();
+    Taught {
+        weights: Parameters::from_tensors(specs, &tensors),
+        scores: chosen
+            .iter()
+            .enumerate()
+            .flat_map(|(owner, &at)| tried[at].of(owner, folds).to_vec())
+            .collect(),
+        steps: chosen
+            .iter()
+            .enumerate()
+            .flat_map(|(owner, &at)| tried[at].steps[owner * folds..(owner + 1) * folds].to_vec())
+            .collect(),
+    }
+}
+
+/// Targets of all owners on the device, and where those of each network begin.
+fn on_device(
+    targets: &[Vec<f32>],
+    owners: &[usize],
+    network: &Student,
+    device: Device,
+) -> (Tensor, Tensor) {
+    let outputs = network.sets.unwrap_or(1);
+    let mut firsts = vec![0_i64];
+    for own in targets {
+        firsts.push(firsts[firsts.len() - 1] + own.len() as i64 / outputs);
+    }
+    let rows: Vec<Tensor> = targets
+        .iter()
+        .map(|own| Tensor::from_slice(own).view([-1, outputs]))
+        .collect();
+    let first: Vec<i64> = owners.iter().map(|&owner| firsts[owner]).collect();
+    (
+        Tensor::cat(&rows, 0).to_device(device),
+        Tensor::from_slice(&first).to_device(device).unsqueeze(1),
+    )
+}
+
+impl JointChoice {
+    /// The same without the folder, which says where files lay and not what they are.
+    #[must_use]
+    pub fn without_folder(&self) -> Self {
+        match self {
+            Self::Switch(on) => Self::Switch(*on),
+            Self::Settings(settings) => Self::Settings(JointSettings {
+                folder: None,
+                ..settings.clone()
+            }),
+        }
+    }
+}
