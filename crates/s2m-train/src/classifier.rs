@@ -310,7 +310,7 @@ impl Work for Training<'_> {
         let batch = self.settings.batch;
         let made = self.generators.needs(batch);
         let changes = match self.settings.augment {
-            Some(_) => Augment::needs(2 * batch),
+            Some(augment) => augment.needs(2 * batch),
             None => 0,
         };
         Needs {

@@ -185,9 +185,11 @@ struct Lesson<'a> {
 
 impl Work for Lesson<'_> {
     fn needs(&self) -> Needs {
+        let changes = |(augment, _): (Augment, _)| augment.needs(self.batch);
+        let changes = self.augment.map_or(0, changes);
         Needs {
             normal: 0,
-            uniform: self.batch + self.augment.map_or(0, |_| Augment::needs(self.batch)),
+            uniform: self.batch + changes,
         }
     }
 
