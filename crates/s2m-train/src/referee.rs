@@ -99,7 +99,7 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         return Ok(());
     }
     let data = settings.data.load()?;
-    let trunk = trunk(&settings.network, &data)?;
+    let trunk = trunk(&settings.network, &data)?.trained_in(settings.precision)?;
     if let Some(augment) = settings.augment {
         let picture = trunk.picture();
         augment.check(picture.context("`augment` changes pictures; the data has points")?)?;

@@ -8,6 +8,7 @@ pub mod given;
 pub mod lenet5;
 pub mod mlp;
 pub mod mobilenet_v2;
+pub mod resnet9;
 
 use anyhow::{Context as _, Result};
 use s2m_model::onnx::graph::{self, GraphBuilder};
