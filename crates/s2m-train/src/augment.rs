@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! y[r, c] = x[r − v, c′ − h]    h, v uniform in −shift … shift; c′ = c, or mirrored with probability 1/2
+//! y[r, c] = 0 in a square of side `cutout`, whose centre is uniform over the picture
 //! ```
 //!
-//! What is moved in from outside is black. Numbers come from the step's own draws, so that an item is changed
+//! What is moved in from outside is black; what is cut out is mid-grey. Numbers come from the step's own draws, so that an item is changed
 //! alike on every device, and in every replica alone or among others.
+//! Reference: DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout", 2017.
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -23,16 +25,33 @@ pub struct Augment {
     /// Largest shift in pixels, down or up and right or left.
     #[serde(default)]
     pub shift: i64,
+    /// Side in pixels of the square that is cut out; the part of it that lies in the picture counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cutout: i64,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(side: &i64) -> bool {
+    *side == 0
 }
 
 /// Uniform numbers per item: the flip, and the shift's two parts.
 const NUMBERS: i64 = 3;
 
+/// Further ones where something is cut out: the centre's two parts.
+const CENTRE: i64 = 2;
+
 /// A black pixel as networks see it.
 const BLACK: f64 = -1.0;
 
+/// The middle of all levels.
+const GREY: f64 = 0.0;
+
 impl Augment {
-    /// Refuses shifts that can empty a picture.
+    /// Refuses shifts that can empty a picture, and squares that are larger than it.
     pub fn check(self, [_, height, width]: [i64; 3]) -> Result<()> {
         let most = height.min(width) - 1;
         ensure!(
@@ -40,12 +59,19 @@ impl Augment {
             "`augment.shift` is {}; pictures of {width}×{height} take 0 to {most}",
             self.shift
         );
+        ensure!(
+            (0..=most + 1).contains(&self.cutout),
+            "`augment.cutout` is {}; pictures of {width}×{height} take 0 to {}",
+            self.cutout,
+            most + 1
+        );
         Ok(())
     }
 
     /// Uniform numbers for so many items.
-    pub fn needs(items: i64) -> i64 {
-        NUMBERS * items
+    pub fn needs(self, items: i64) -> i64 {
+        let centre = if self.cutout > 0 { CENTRE } else { 0 };
+        (NUMBERS + centre) * items
     }
 
     /// Changes pictures `[replicas, items, size]`, each in its own way.
@@ -78,10 +104,22 @@ impl Augment {
         let places = places
             .view([-1, 1, height * width])
             .expand([-1, channels, -1], false);
-        padded
-            .flatten(2, 3)
-            .gather(2, &places, false)
-            .view(shape.as_slice())
+        let mut changed = padded.flatten(2, 3).gather(2, &places, false);
+        if self.cutout > 0 {
+            let [column, row] =
+                [width, height].map(|side| self.cut(side, &draws.uniform(shape[1])));
+            let square = row.unsqueeze(2).logical_and(&column.unsqueeze(1));
+            changed = changed.masked_fill(&square.view([-1, 1, height * width]), GREY);
+        }
+        changed.view(shape.as_slice())
+    }
+
+    /// Which pixels of a side the squares cover, `[items, side]`, from one uniform number per item.
+    fn cut(self, side: i64, unit: &Tensor) -> Tensor {
+        let centre = (unit.to_kind(Kind::Double) * side as f64).to_kind(Kind::Int64);
+        let line = Tensor::arange(side, (Kind::Int64, unit.device())).unsqueeze(0);
+        let into = line - centre.reshape([-1, 1]) + self.cutout / 2;
+        into.ge(0).logical_and(&into.lt(self.cutout))
     }
 }
 
@@ -112,6 +150,7 @@ mod tests {
         let augment = Augment {
             flip: true,
             shift: 1,
+            cutout: 0,
         };
         let picture = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]; // 2 rows of 3
         let [back, stay, on] = STARTS;
@@ -134,6 +173,7 @@ mod tests {
         let augment = Augment {
             flip: true,
             shift: 1,
+            cutout: 0,
         };
         // Two pictures of two channels with one row of two pixels each.
         let pictures = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
@@ -150,6 +190,7 @@ mod tests {
         let augment = Augment {
             flip: false,
             shift: 4,
+            cutout: 0,
         };
         let picture: Vec<f32> = (0..25_u8).map(f32::from).collect();
         let ends = [0.5 / 8_388_608.0, 1.0 - 0.5 / 8_388_608.0];
@@ -164,11 +205,66 @@ mod tests {
         let augment = Augment {
             flip: false,
             shift: 16,
+            cutout: 0,
         };
         assert_eq!(
             augment.check([3, 16, 20]).unwrap_err().to_string(),
             "`augment.shift` is 16; pictures of 20×16 take 0 to 15"
         );
         assert!(augment.check([3, 17, 20]).is_ok());
+    }
+
+    /// What remains of 4×5 pictures of ones, each with its own centre.
+    #[test]
+    fn a_square_around_the_centre_is_cut_out_of_all_channels_and_ends_at_the_edge() {
+        let centred = |cutout: i64, column: f32, row: f32| {
+            let augment = Augment {
+                cutout,
+                ..Augment::default()
+            };
+            assert_eq!(augment.needs(2), 10);
+            // Of two items, the first one's square lies at the top left.
+            let numbers = [[0.5; 6].as_slice(), &[0.0, column, 0.0, row]].concat();
+            let found = applied(augment, &[1.0; 80], [2, 4, 5], &numbers);
+            let [first, second] = [0, 1].map(|item| &found[item * 40..][..40]);
+            assert_eq!(first[0], 0.0);
+            assert_eq!(second[..20], second[20..]);
+            let rows = second[..20].chunks(5);
+            rows.map(|row| {
+                row.iter()
+                    .map(|x| if *x == 0.0 { '.' } else { '#' })
+                    .collect()
+            })
+            .collect::<Vec<String>>()
+        };
+        // Centres in column 2 of 5 and row 1 of 4: an even square reaches further up and left.
+        assert_eq!(centred(2, 0.5, 0.3), ["#..##", "#..##", "#####", "#####"]);
+        assert_eq!(centred(3, 0.5, 0.3), ["#...#", "#...#", "#...#", "#####"]);
+        assert_eq!(centred(1, 0.99, 0.99), ["#####", "#####", "#####", "####."]);
+        assert_eq!(centred(3, 0.99, 0.0), ["###..", "###..", "#####", "#####"]);
+    }
+
+    #[test]
+    fn without_a_cutout_no_number_more_is_drawn_and_the_run_file_stays_as_it_was() {
+        let augment: Augment = toml::from_str("flip = true\nshift = 4").unwrap();
+        assert_eq!(augment.needs(7), 21);
+        assert_eq!(
+            toml::to_string(&augment).unwrap(),
+            "flip = true\nshift = 4\n"
+        );
+    }
+
+    #[test]
+    fn a_square_larger_than_the_picture_is_refused() {
+        let of = |cutout| Augment {
+            cutout,
+            ..Augment::default()
+        };
+        assert_eq!(
+            of(17).check([3, 16, 20]).unwrap_err().to_string(),
+            "`augment.cutout` is 17; pictures of 20×16 take 0 to 16"
+        );
+        assert!(of(16).check([3, 16, 20]).is_ok());
+        assert!(of(-1).check([3, 16, 20]).is_err());
     }
 }

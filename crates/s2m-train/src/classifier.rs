@@ -32,6 +32,7 @@ use crate::networks::balance::Balance;
 use crate::networks::classifier::{Classifier, RealFit, Trunk};
 use crate::networks::given::Given;
 use crate::networks::mobilenet_v2::{self, MobileNetV2};
+use crate::networks::resnet9::{self, ResNet9};
 use crate::networks::{Mode, lenet5};
 use crate::noise::{self, Draws, Needs, Purpose};
 use crate::objectives::mean;
@@ -119,6 +120,11 @@ pub enum TrunkSettings {
         hidden: Vec<i64>,
     },
     MobilenetV2 {},
+    Resnet9 {
+        /// Outputs of the first layer; the features are eight times as many.
+        #[serde(default = "width_64")]
+        width: i64,
+    },
     /// A network from elsewhere, which is not trained.
     Onnx {
         file: PathBuf,
@@ -129,6 +135,10 @@ pub enum TrunkSettings {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         range: Option<[f64; 2]>,
     },
+}
+
+fn width_64() -> i64 {
+    64
 }
 
 /// How D_v is fitted.
@@ -326,7 +336,7 @@ impl Work for Training<'_> {
         let batch = self.settings.batch;
         let made = self.generators.needs(batch);
         let changes = match self.settings.augment {
-            Some(_) => Augment::needs(2 * batch),
+            Some(augment) => augment.needs(2 * batch),
             None => 0,
         };
         Needs {
@@ -370,7 +380,7 @@ pub fn trunk(settings: &TrunkSettings, loaded: &Loaded) -> Result<Trunk> {
             );
             ensure!(
                 items.shape.len() == 1,
-                "`mlp` classifies points; pictures take `lenet5` or `mobilenet-v2`"
+                "`mlp` classifies points; pictures take `lenet5`, `mobilenet-v2` or `resnet9`"
             );
             Trunk::mlp(items.item_size() as i64, hidden)
         }
@@ -384,20 +394,34 @@ pub fn trunk(settings: &TrunkSettings, loaded: &Loaded) -> Result<Trunk> {
             Ok(Trunk::LeNet5)
         }
         TrunkSettings::MobilenetV2 {} => {
-            let least = mobilenet_v2::LEAST_SIDE as usize;
-            let picture = match *items.shape {
-                [channels @ (1 | 3), height, width] if height.min(width) >= least => {
-                    [channels, height, width].map(|side| side as i64)
-                }
-                _ => bail!(
-                    "`mobilenet-v2` takes pictures of 1 or 3 channels and sides of at least {least}, the data has shape {:?}",
-                    items.shape
-                ),
-            };
+            let picture = picture("mobilenet-v2", mobilenet_v2::LEAST_SIDE, &items.shape)?;
             Ok(Trunk::MobileNetV2(MobileNetV2 { picture }))
+        }
+        TrunkSettings::Resnet9 { width } => {
+            ensure!(
+                (1..=512).contains(width),
+                "`network.width` is {width}; it must be from 1 to 512"
+            );
+            Ok(Trunk::ResNet9(ResNet9 {
+                picture: picture("resnet9", resnet9::LEAST_SIDE, &items.shape)?,
+                width: *width,
+                precision: Precision::Float32,
+            }))
         }
         TrunkSettings::Onnx { .. } => bail!(
             "`onnx` is for classifiers, whose heads stand on it; here a network is trained whole"
+        ),
+    }
+}
+
+/// Sides of pictures that a network of a name takes: grey or colour, of some size.
+fn picture(name: &str, least: i64, shape: &[usize]) -> Result<[i64; 3]> {
+    match *shape {
+        [channels @ (1 | 3), height, width] if height.min(width) >= least as usize => {
+            Ok([channels, height, width].map(|side| side as i64))
+        }
+        _ => bail!(
+            "`{name}` takes pictures of 1 or 3 channels and sides of at least {least}, the data has shape {shape:?}"
         ),
     }
 }
@@ -484,6 +508,7 @@ fn network(settings: &ClassifierSettings, generators: &Generators) -> Result<Cla
         }),
         None => trunk(&settings.network, first)?,
     };
+    let trunk = trunk.trained_in(settings.precision)?;
     if let Some(augment) = settings.augment {
         let picture = trunk.picture();
         augment.check(picture.context("`augment` changes pictures; the data has points")?)?;

@@ -27,6 +27,8 @@ pub enum Precision {
     Float32,
     /// Factors rounded to 10 bits after the point, sums in 32-bit floats.
     Tf32,
+    /// Convolutions of networks that have it in bfloat16, 7 bits after the point; all else as `Tf32`. CUDA only.
+    Bf16,
 }
 
 /// What a run works with.
@@ -54,8 +56,12 @@ impl Machine {
 
     /// Sets the precision of all that follows.
     pub fn set(&self, precision: Precision) -> Result<()> {
+        ensure!(
+            precision != Precision::Bf16 || self.device.is_cuda(),
+            "`precision` is `bf16`: half-precision arithmetic is for CUDA devices, and this run is on the CPU\nhint: precision = \"float32\""
+        );
         if let Some(graphs) = self.graphs {
-            return graphs.allow_tf32(precision == Precision::Tf32);
+            return graphs.allow_tf32(precision != Precision::Float32);
         }
         ensure!(
             precision == Precision::Float32 || !self.device.is_cuda(),

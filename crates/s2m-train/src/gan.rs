@@ -167,6 +167,10 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         origin: "",
     };
     plan.check()?;
+    ensure!(
+        settings.precision != Precision::Bf16,
+        "`precision` is `bf16`, which generators do not have\nhint: precision = \"tf32\""
+    );
     machine.set(settings.precision)?;
     let mut game = Game {
         settings,

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! Adam   m ← β₁m + (1 − β₁)g     v ← β₂v + (1 − β₂)g²     w ← w − η·(m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
-//! SGD    m ← μm + g              w ← w − η·m
+//! SGD    g ← g + λw     m ← μm + g     w ← w − η·m, or w ← w − η·(g + μm) with Nesterov's momentum
 //! ```
 //!
-//! As in PyTorch 2.11 (`torch.optim.Adam`, `torch.optim.SGD`), without weight decay. The rate η is constant
-//! or falls along half a cosine to zero, as `CosineAnnealingLR` has it.
+//! As in PyTorch 2.11 (`torch.optim.Adam`, `torch.optim.SGD`); the weight decay λ acts on all weights. The
+//! rate η is constant or falls along half a cosine to zero, as `CosineAnnealingLR` has it. With a warm-up of r
+//! steps, step t < r before that takes η·(t + 1) / (r + 1), as `LinearLR` from 1 / (r + 1) has it.
 //! Reference: Kingma and Ba, "Adam: a method for stochastic optimization", 2015.
 
 use anyhow::{Result, ensure};
@@ -32,14 +33,42 @@ pub enum OptimizerSettings {
         beta2: f64,
         #[serde(default, skip_serializing_if = "Schedule::is_constant")]
         schedule: Schedule,
+        /// Share of the steps over which the rate rises.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        warm_up: f64,
     },
     Sgd {
         learning_rate: f64,
         #[serde(default)]
         momentum: f64,
+        /// Looks ahead by one step of the momentum.
+        #[serde(default, skip_serializing_if = "is_false")]
+        nesterov: bool,
+        /// So much of every weight is added to its gradient.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        weight_decay: f64,
         #[serde(default, skip_serializing_if = "Schedule::is_constant")]
         schedule: Schedule,
+        /// Share of the steps over which the rate rises.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        warm_up: f64,
     },
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(key: &bool) -> bool {
+    !key
 }
 
 /// How the learning rate goes on.
@@ -60,40 +89,92 @@ impl Schedule {
     fn is_constant(&self) -> bool {
         *self == Self::Constant
     }
+}
 
-    /// Share of the rate in force at a step, counted from 0, of so many.
-    fn share(self, step: u64, steps: u64) -> f64 {
-        match self {
-            Self::Constant => 1.0,
-            Self::Cosine => {
-                let done = step as f64 / steps.max(1) as f64;
+/// The rate over a training.
+#[derive(Debug, Clone, Copy)]
+struct Course {
+    schedule: Schedule,
+    /// Steps of the rise.
+    rise: u64,
+    steps: u64,
+}
+
+impl Course {
+    /// Share of the rate in force at a step, counted from 0.
+    fn share(self, step: u64) -> f64 {
+        if step < self.rise {
+            return (step + 1) as f64 / (self.rise + 1) as f64;
+        }
+        match self.schedule {
+            Schedule::Constant => 1.0,
+            Schedule::Cosine => {
+                let after = self.steps.saturating_sub(self.rise).max(1);
+                let done = (step - self.rise) as f64 / after as f64;
                 0.5 * (1.0 + (std::f64::consts::PI * done.min(1.0)).cos())
             }
         }
+    }
+
+    /// Rows of a step and the share of the rate there, as far as they change; without the rate they are
+    /// settled after so many.
+    fn table(self, settled: u64, row: impl Fn(u64, f64) -> [f64; 2]) -> Vec<f32> {
+        let rows = match self.schedule {
+            Schedule::Constant => settled.max(self.rise + 1),
+            Schedule::Cosine => self.steps.max(1),
+        };
+        (0..rows)
+            .flat_map(|step| row(step, self.share(step)).map(|scale| scale as f32))
+            .collect()
     }
 }
 
 impl OptimizerSettings {
     /// Refuses constants that no training of so many steps can use.
     pub fn check(&self, steps: u64) -> Result<()> {
-        let (Self::Adam { schedule, .. } | Self::Sgd { schedule, .. }) = self;
-        ensure!(
-            schedule.is_constant() || steps <= LONGEST_COSINE,
-            "`optimizer.schedule` is `cosine` over {steps} steps; it can be laid over at most {LONGEST_COSINE}"
-        );
-        let (rate, shares) = match *self {
+        let (rate, shares, (schedule, warm_up)) = match *self {
             Self::Adam {
                 learning_rate,
                 beta1,
                 beta2,
-                ..
-            } => (learning_rate, vec![("beta1", beta1), ("beta2", beta2)]),
+                schedule,
+                warm_up,
+            } => {
+                let shares = vec![("beta1", beta1), ("beta2", beta2)];
+                (learning_rate, shares, (schedule, warm_up))
+            }
             Self::Sgd {
                 learning_rate,
                 momentum,
-                ..
-            } => (learning_rate, vec![("momentum", momentum)]),
+                nesterov,
+                weight_decay,
+                schedule,
+                warm_up,
+            } => {
+                ensure!(
+                    weight_decay.is_finite() && weight_decay >= 0.0,
+                    "`optimizer.weight-decay` is {weight_decay}; it must be 0 or above"
+                );
+                ensure!(
+                    !nesterov || momentum > 0.0,
+                    "`optimizer.nesterov` needs a momentum above 0"
+                );
+                let shares = vec![("momentum", momentum)];
+                (learning_rate, shares, (schedule, warm_up))
+            }
         };
+        ensure!(
+            schedule.is_constant() || steps <= LONGEST_CHANGE,
+            "`optimizer.schedule` is `cosine` over {steps} steps; it can be laid over at most {LONGEST_CHANGE}"
+        );
+        ensure!(
+            (0.0..1.0).contains(&warm_up),
+            "`optimizer.warm-up` is {warm_up}; it must be from 0 to below 1"
+        );
+        ensure!(
+            warm_up == 0.0 || steps <= LONGEST_CHANGE,
+            "`optimizer.warm-up` is for trainings of at most {LONGEST_CHANGE} steps, this one has {steps}"
+        );
         ensure!(
             rate.is_finite() && rate > 0.0,
             "`optimizer.learning-rate` is {rate}; it must be above 0"
@@ -105,6 +186,20 @@ impl OptimizerSettings {
             );
         }
         Ok(())
+    }
+
+    fn course(&self, steps: u64) -> Course {
+        let (Self::Adam {
+            schedule, warm_up, ..
+        }
+        | Self::Sgd {
+            schedule, warm_up, ..
+        }) = *self;
+        Course {
+            schedule,
+            rise: (warm_up * steps as f64).round() as u64,
+            steps,
+        }
     }
 }
 
@@ -119,8 +214,8 @@ fn beta2() -> f64 {
 /// Largest β and momentum.
 const MOST_MEMORY: f64 = 0.99999;
 
-/// Most steps of a falling rate, which is kept step by step.
-const LONGEST_COSINE: u64 = 1 << 24;
+/// Most steps of a rate that changes, which is kept step by step.
+const LONGEST_CHANGE: u64 = 1 << 24;
 
 /// Added to Adam's denominator.
 const EPSILON: f64 = 1e-8;
@@ -185,10 +280,25 @@ impl Optimizer {
                     let denominator = b.addcmul(&second.sqrt(), &a);
                     let _ = parameters.flat_mut().addcdiv_(&self.first, &denominator);
                 }
-                OptimizerSettings::Sgd { momentum, .. } => {
+                OptimizerSettings::Sgd {
+                    momentum,
+                    nesterov,
+                    weight_decay,
+                    ..
+                } => {
+                    let gradient = if weight_decay > 0.0 {
+                        gradient + parameters.flat() * weight_decay
+                    } else {
+                        gradient.shallow_clone()
+                    };
                     self.first *= momentum;
-                    self.first += gradient;
-                    let _ = parameters.flat_mut().addcmul_(&self.first, &a);
+                    self.first += &gradient;
+                    let way = if nesterov {
+                        gradient + &self.first * momentum
+                    } else {
+                        self.first.shallow_clone()
+                    };
+                    let _ = parameters.flat_mut().addcmul_(&way, &a);
                 }
             }
         });
@@ -199,50 +309,33 @@ impl OptimizerSettings {
     /// Two numbers for every step, until they change no more. Adam: s₁ and s₂ in
     /// `w += m / (√v·s₁ + s₂)`; SGD: −η, and nothing.
     fn scales(&self, steps: u64) -> Vec<f32> {
+        let course = self.course(steps);
         match *self {
             Self::Adam {
                 learning_rate,
                 beta1,
                 beta2,
-                schedule,
-            } => table(schedule, steps, warm_up(beta1.max(beta2)), |step, share| {
+                ..
+            } => course.table(settled(beta1.max(beta2)), |step, share| {
                 let exponent = i32::try_from(step + 1).unwrap_or(i32::MAX);
                 let [first, second] = [beta1, beta2].map(|beta| 1.0 - beta.powi(exponent));
                 let scale = -first / (learning_rate * share);
                 [scale / second.sqrt(), scale * EPSILON]
             }),
-            Self::Sgd {
-                learning_rate,
-                schedule,
-                ..
-            } => table(schedule, steps, 1, |_, share| [-learning_rate * share, 0.0]),
+            Self::Sgd { learning_rate, .. } => {
+                course.table(1, |_, share| [-learning_rate * share, 0.0])
+            }
         }
     }
 }
 
 /// Steps until `1 − βᵗ` is 1 in 32-bit floats.
-fn warm_up(beta: f64) -> u64 {
+fn settled(beta: f64) -> u64 {
     if beta > 0.0 {
         (1e-9_f64.ln() / beta.ln()).ceil().max(1.0) as u64
     } else {
         1
     }
-}
-
-/// Rows of a step and the share of the rate in force there, as far as they change.
-fn table(
-    schedule: Schedule,
-    steps: u64,
-    warm_up: u64,
-    row: impl Fn(u64, f64) -> [f64; 2],
-) -> Vec<f32> {
-    let rows = match schedule {
-        Schedule::Constant => warm_up,
-        Schedule::Cosine => steps.max(1),
-    };
-    (0..rows)
-        .flat_map(|step| row(step, schedule.share(step, steps)).map(|scale| scale as f32))
-        .collect()
 }
 
 #[cfg(test)]
@@ -251,6 +344,16 @@ mod tests {
 
     use super::*;
     use crate::parameters::{First, Spec};
+
+    /// The optimiser that a run file states so.
+    fn of(settings: &str) -> OptimizerSettings {
+        #[derive(Deserialize)]
+        struct File {
+            optimizer: OptimizerSettings,
+        }
+        let file: File = toml::from_str(&format!("optimizer = {{ {settings} }}")).unwrap();
+        file.optimizer
+    }
 
     /// Ten steps on `Σ sin(c·w)·(k + 1)`, k = 0 … 9, with PyTorch 2.11.0:
     ///
@@ -261,54 +364,55 @@ mod tests {
     ///     ((w * c).sin() * (k + 1)).sum().backward(); o.step()
     /// ```
     ///
-    /// The last two with `s = torch.optim.lr_scheduler.CosineAnnealingLR(o, 10)` and `s.step()` after each.
+    /// With `schedule = "cosine"`, `s = torch.optim.lr_scheduler.CosineAnnealingLR(o, 10)` and `s.step()` after
+    /// each; with `warm-up = 0.3`, `s = SequentialLR(o, [LinearLR(o, 0.25, total_iters=3), t], [3])`, `t` being
+    /// `CosineAnnealingLR(o, 7)`, or `ConstantLR(o, 1.0)` where the rate stays.
     #[test]
     fn ten_steps_agree_with_pytorch() {
-        let adam = |learning_rate, beta1, beta2| OptimizerSettings::Adam {
-            learning_rate,
-            beta1,
-            beta2,
-            schedule: Schedule::Constant,
-        };
-        let sgd = |learning_rate, momentum| OptimizerSettings::Sgd {
-            learning_rate,
-            momentum,
-            schedule: Schedule::Constant,
-        };
-        let falling = |mut settings| {
-            match &mut settings {
-                OptimizerSettings::Adam { schedule, .. }
-                | OptimizerSettings::Sgd { schedule, .. } => *schedule = Schedule::Cosine,
-            }
-            settings
-        };
         let cases = [
             (
-                adam(1e-2, 0.5, 0.999),
+                "kind = 'adam', learning-rate = 1e-2, beta1 = 0.5",
                 [0.374_074_31, -0.875_451_5, 1.872_869, -0.125_488_73],
             ),
             (
-                adam(1e-1, 0.9, 0.99),
+                "kind = 'adam', learning-rate = 1e-1, beta2 = 0.99",
                 [-0.474_662_18, -0.460_894_67, 1.035_389_5, -0.979_675_05],
             ),
             (
-                sgd(1e-2, 0.9),
+                "kind = 'sgd', learning-rate = 1e-2, momentum = 0.9",
                 [-1.149_139_8, -0.694_726_7, 0.231_240_8, -0.443_648_37],
             ),
             (
-                sgd(1e-3, 0.0),
+                "kind = 'sgd', learning-rate = 1e-3",
                 [0.451_188_9, -0.846_150_2, 1.922_878_4, -0.013_749_979],
             ),
             (
-                falling(adam(1e-1, 0.9, 0.99)),
+                "kind = 'adam', learning-rate = 1e-1, beta2 = 0.99, schedule = 'cosine'",
                 [-0.031_379_465, -0.479_283_07, 1.475_719_9, -0.534_336_1],
             ),
             (
-                falling(sgd(1e-2, 0.9)),
+                "kind = 'sgd', learning-rate = 1e-2, momentum = 0.9, schedule = 'cosine'",
                 [0.021_173_837, -0.394_057_57, 1.148_041_4, -0.129_574_85],
+            ),
+            (
+                "kind = 'sgd', learning-rate = 1e-2, momentum = 0.9, weight-decay = 0.3",
+                [-1.179_386_4, -0.689_796_8, 0.248_965_04, -0.436_285_73],
+            ),
+            (
+                "kind = 'sgd', learning-rate = 1e-2, momentum = 0.9, nesterov = true",
+                [-1.405_485, -0.520_607_23, 0.631_431_64, -0.536_366_28],
+            ),
+            (
+                "kind = 'sgd', learning-rate = 1e-2, momentum = 0.9, nesterov = true, weight-decay = 0.3, schedule = 'cosine', warm-up = 0.3",
+                [-0.419_925_48, -0.522_227_35, 0.616_678_7, -0.234_184_8],
+            ),
+            (
+                "kind = 'adam', learning-rate = 1e-1, beta2 = 0.99, warm-up = 0.3",
+                [-0.327_426_97, -0.367_870_75, 1.183_902_6, -0.832_405_15],
             ),
         ];
         for (settings, wanted) in cases {
+            let settings = of(settings);
             let spec = Spec {
                 name: "w".to_owned(),
                 shape: vec![4],
@@ -342,5 +446,59 @@ mod tests {
         assert_eq!(scales[0], (-0.5 / 0.001_f64.sqrt()) as f32);
         assert_eq!(scales[scales.len() - 2], -1.0);
         assert!(scales.len() / 2 < 25_000);
+    }
+
+    #[test]
+    fn a_rate_rises_in_even_steps_and_then_falls_along_the_cosine_of_the_rest() {
+        let settings = of("kind = 'sgd', learning-rate = 1.0, schedule = 'cosine', warm-up = 0.25");
+        let rates: Vec<f32> = settings.scales(12).iter().step_by(2).map(|s| -s).collect();
+        assert_eq!(rates[..4], [0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(rates.len(), 12);
+        let plain = of("kind = 'sgd', learning-rate = 1.0, schedule = 'cosine'").scales(9);
+        assert!(
+            rates[3..]
+                .iter()
+                .zip(plain.iter().step_by(2))
+                .all(|(a, b)| *a == -b)
+        );
+    }
+
+    /// A folder that holds a run is known by its run file, so keys that are left out must stay out.
+    #[test]
+    fn what_is_left_out_stays_out_and_what_is_stated_comes_back() {
+        let plain = of("kind = 'sgd', learning-rate = 0.5");
+        let text = "kind = \"sgd\"\nlearning-rate = 0.5\nmomentum = 0.0\n";
+        assert_eq!(toml::to_string(&plain).unwrap(), text);
+        let full = of(
+            "kind = 'sgd', learning-rate = 0.3, momentum = 0.9, nesterov = true, weight-decay = 5e-4, schedule = 'cosine', warm-up = 0.1",
+        );
+        let again: OptimizerSettings = toml::from_str(&toml::to_string(&full).unwrap()).unwrap();
+        assert_eq!(again, full);
+    }
+
+    #[test]
+    fn constants_that_no_training_can_use_are_refused() {
+        let refused = |extra: &str, steps| {
+            let settings = of(&format!("kind = 'sgd', learning-rate = 0.1, {extra}"));
+            settings.check(steps).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("weight-decay = -1.0", 10),
+            "`optimizer.weight-decay` is -1; it must be 0 or above"
+        );
+        assert_eq!(
+            refused("nesterov = true", 10),
+            "`optimizer.nesterov` needs a momentum above 0"
+        );
+        assert_eq!(
+            refused("warm-up = 1.0", 10),
+            "`optimizer.warm-up` is 1; it must be from 0 to below 1"
+        );
+        assert_eq!(
+            refused("warm-up = 0.1", 1 << 30),
+            "`optimizer.warm-up` is for trainings of at most 16777216 steps, this one has 1073741824"
+        );
+        assert!(refused("schedule = 'cosine'", 1 << 30).contains("at most 16777216"));
+        assert!(refused("momentum = 1.0", 10).contains("`optimizer.momentum` is 1"));
     }
 }

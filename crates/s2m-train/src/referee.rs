@@ -99,7 +99,7 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         return Ok(());
     }
     let data = settings.data.load()?;
-    let trunk = trunk(&settings.network, &data)?;
+    let trunk = trunk(&settings.network, &data)?.trained_in(settings.precision)?;
     if let Some(augment) = settings.augment {
         let picture = trunk.picture();
         augment.check(picture.context("`augment` changes pictures; the data has points")?)?;
@@ -185,9 +185,11 @@ struct Lesson<'a> {
 
 impl Work for Lesson<'_> {
     fn needs(&self) -> Needs {
+        let changes = |(augment, _): (Augment, _)| augment.needs(self.batch);
+        let changes = self.augment.map_or(0, changes);
         Needs {
             normal: 0,
-            uniform: self.batch + self.augment.map_or(0, |_| Augment::needs(self.batch)),
+            uniform: self.batch + changes,
         }
     }
 

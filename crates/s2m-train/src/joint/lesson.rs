@@ -270,7 +270,7 @@ impl Work for Kept<'_> {
     fn needs(&self) -> Needs {
         let Lesson { batch, pool, .. } = self.lesson;
         let changes = match self.lesson.augment {
-            Some(_) => Augment::needs(batch),
+            Some((augment, _)) => augment.needs(batch),
             None => 0,
         };
         Needs {

@@ -5,7 +5,7 @@
 //! the `class` head, and the other heads. With [`RealFit::Smoothed`] the second group has a trunk of
 //! its own, which sees items after a 3×3 binomial blur.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use s2m_model::onnx::backbone::FEATURES;
 use s2m_model::onnx::graph::{self, Conv2d, GraphBuilder};
 use tch::Tensor;
@@ -15,7 +15,9 @@ use super::given::{self, Given};
 use super::lenet5;
 use super::mlp::{End, Mlp};
 use super::mobilenet_v2::{self, MobileNetV2};
+use super::resnet9::ResNet9;
 use super::{Mode, linear, linear_onnx};
+use crate::device::Precision;
 use crate::parameters::{Spec, Weights};
 
 /// How the `real` head is fitted.
@@ -36,6 +38,7 @@ pub enum Trunk {
     /// Points: fully connected layers, ReLU after each.
     Mlp(Mlp),
     MobileNetV2(MobileNetV2),
+    ResNet9(ResNet9),
     /// Features that a network from elsewhere computed beforehand; see [`given`].
     Given(Given),
 }
@@ -49,11 +52,24 @@ impl Trunk {
         Ok(Self::Mlp(Mlp::new(input, before, last, End::Relu)))
     }
 
+    /// The same trunk, trained in a precision; refuses one that it does not have.
+    pub fn trained_in(mut self, precision: Precision) -> Result<Self> {
+        match &mut self {
+            Self::ResNet9(network) => network.precision = precision,
+            Self::LeNet5 | Self::Mlp(_) | Self::MobileNetV2(_) | Self::Given(_) => ensure!(
+                precision != Precision::Bf16,
+                "`precision` is `bf16`, which `resnet9` networks alone have\nhint: precision = \"tf32\""
+            ),
+        }
+        Ok(self)
+    }
+
     pub fn features(&self) -> i64 {
         match self {
             Self::LeNet5 => lenet5::FEATURES,
             Self::Mlp(mlp) => *mlp.sizes.last().expect("an MLP has sizes"),
             Self::MobileNetV2(_) => mobilenet_v2::FEATURES,
+            Self::ResNet9(network) => network.features(),
             Self::Given(given) => given.size,
         }
     }
@@ -64,6 +80,7 @@ impl Trunk {
             Self::LeNet5 => Some([1, lenet5::SIDE, lenet5::SIDE]),
             Self::Mlp(_) | Self::Given(_) => None,
             Self::MobileNetV2(network) => Some(network.picture),
+            Self::ResNet9(network) => Some(network.picture),
         }
     }
 
@@ -71,7 +88,9 @@ impl Trunk {
     fn input(&self, item: &[usize]) -> (&'static str, Vec<usize>) {
         match self {
             Self::Given(given) => (FEATURES, vec![given.size as usize]),
-            Self::LeNet5 | Self::Mlp(_) | Self::MobileNetV2(_) => ("x", item.to_vec()),
+            Self::LeNet5 | Self::Mlp(_) | Self::MobileNetV2(_) | Self::ResNet9(_) => {
+                ("x", item.to_vec())
+            }
         }
     }
 
@@ -80,6 +99,7 @@ impl Trunk {
             Self::LeNet5 => lenet5::specs(),
             Self::Mlp(mlp) => mlp.specs(),
             Self::MobileNetV2(network) => network.specs(),
+            Self::ResNet9(network) => network.specs(),
             Self::Given(given) => given.specs(),
         };
         let named = |spec: Spec| Spec {
@@ -94,6 +114,7 @@ impl Trunk {
             Self::LeNet5 => lenet5::forward(weights, x),
             Self::Mlp(mlp) => mlp.forward(weights, x),
             Self::MobileNetV2(network) => network.forward(weights, x, mode),
+            Self::ResNet9(network) => network.forward(weights, x, mode),
             Self::Given(_) => given::forward(weights, x),
         }
     }
@@ -109,6 +130,7 @@ impl Trunk {
             Self::LeNet5 => lenet5::onnx(graph, x, weights, prefix),
             Self::Mlp(mlp) => mlp.onnx(graph, x, weights, prefix),
             Self::MobileNetV2(network) => network.onnx(graph, x, weights, prefix),
+            Self::ResNet9(network) => network.onnx(graph, x, weights, prefix),
             Self::Given(_) => given::onnx(graph, x, weights, prefix),
         }
     }

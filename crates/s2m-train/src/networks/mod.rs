@@ -9,6 +9,7 @@ pub mod lenet5;
 pub mod mlp;
 pub mod mobilenet_v2;
 pub mod student;
+pub mod resnet9;
 
 use anyhow::{Context as _, Result};
 use s2m_model::onnx::graph::{self, GraphBuilder};

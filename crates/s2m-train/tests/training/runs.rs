@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use s2m_train::checkpoint::Checkpoint;
+use s2m_train::device::Precision;
 use s2m_train::{classifier, gan};
 use tch::Device;
 use tempfile::tempdir;
@@ -236,4 +237,51 @@ fn run_files_are_checked() {
     assert!(bad("ema = 0.9", "ema = 1.5").contains("`ema` is 1.5"));
     assert!(bad("seeds = [0]", "seeds = []").contains("`seeds` must be"));
     assert!(bad("16", "0").contains("`network.hidden`"));
+}
+
+#[test]
+fn precisions_and_widths_that_a_run_does_not_have_are_refused() {
+    let folder = tempdir().unwrap();
+    write_pictures(folder.path());
+    let mut settings = picture_settings(folder.path(), WGAN_GP, "[0]", 3);
+    let gan = folder.path().join("gan");
+    gan::train(&settings, &gan, &machine()).unwrap();
+    let refused = |extra: &str| {
+        let settings = classifier_settings(&gan, extra);
+        let out = folder.path().join("classifier");
+        let error = classifier::train(&settings, &out, &machine()).unwrap_err();
+        assert!(!out.join("run.toml").exists());
+        error.to_string()
+    };
+    assert_eq!(
+        refused("precision = \"bf16\"\nnetwork = { kind = \"resnet9\" }"),
+        "`precision` is `bf16`: half-precision arithmetic is for CUDA devices, and this run is on the CPU\nhint: precision = \"float32\""
+    );
+    assert_eq!(
+        refused("precision = \"bf16\"\nnetwork = { kind = \"lenet5\" }"),
+        "`precision` is `bf16`, which `resnet9` networks alone have\nhint: precision = \"tf32\""
+    );
+    assert_eq!(
+        refused("network = { kind = \"resnet9\", width = 0 }"),
+        "`network.width` is 0; it must be from 1 to 512"
+    );
+    settings.precision = Precision::Bf16;
+    let error = gan::train(&settings, &folder.path().join("other"), &machine()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`precision` is `bf16`, which generators do not have\nhint: precision = \"tf32\""
+    );
+}
+
+#[test]
+fn a_resnet_refuses_points() {
+    let trunk = |network: &str| {
+        classifier::trunk(&toml::from_str(network).unwrap(), &loaded()[0])
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        trunk("kind = \"resnet9\""),
+        "`resnet9` takes pictures of 1 or 3 channels and sides of at least 16, the data has shape [1]"
+    );
 }
