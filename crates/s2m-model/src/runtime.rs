@@ -62,6 +62,12 @@ impl Runtime {
         &self.path
     }
 
+    /// Whether it came with CUDA; a device may still be missing.
+    pub fn has_cuda(&self) -> bool {
+        use ort::ep::ExecutionProvider as _;
+        ort::ep::CUDA::is_available().unwrap_or(false)
+    }
+
     /// Its version, as far as the file's name tells.
     pub fn version(&self) -> String {
         let real = self

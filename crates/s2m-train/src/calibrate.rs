@@ -7,7 +7,6 @@ use s2m::progress::Silent;
 use s2m_data::recipe::Loaded;
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::Provenance;
-use s2m_model::networks::RunSettings;
 use serde_json::json;
 
 use crate::bundle;
@@ -26,7 +25,7 @@ pub fn bundles(
 ) -> Result<()> {
     let engine = Engine {
         runtime: &machine.runtime,
-        run: RunSettings::default(),
+        run: machine.run,
     };
     let mut found = Vec::new();
     for replica in replicas {

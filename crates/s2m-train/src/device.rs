@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
+use s2m_model::networks::{self, RunSettings};
 use s2m_model::runtime::Runtime;
 use serde::{Deserialize, Serialize};
 use tch::{Cuda, Device};
@@ -35,6 +36,8 @@ pub enum Precision {
 pub struct Machine {
     pub device: Device,
     pub runtime: Runtime,
+    /// How ONNX files are run: on the same device where ONNX Runtime came with CUDA.
+    pub run: RunSettings,
     /// CUDA only, where libtorch was built with it.
     pub graphs: Option<Graphs>,
 }
@@ -43,9 +46,19 @@ impl Machine {
     pub fn open(choice: DeviceChoice, onnxruntime: Option<&Path>) -> Result<Self> {
         let device = open(choice)?;
         keep_freed_memory();
+        let runtime = Runtime::load(onnxruntime)?;
+        let on_cuda = device.is_cuda() && runtime.has_cuda();
         Ok(Self {
             device,
-            runtime: Runtime::load(onnxruntime)?,
+            run: RunSettings {
+                device: if on_cuda {
+                    networks::Device::Cuda
+                } else {
+                    networks::Device::Cpu
+                },
+                ..RunSettings::default()
+            },
+            runtime,
             graphs: if device.is_cuda() {
                 Graphs::load()?
             } else {

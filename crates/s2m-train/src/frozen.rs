@@ -4,7 +4,6 @@
 use anyhow::{Context as _, Result, ensure};
 use s2m_data::recipe::Loaded;
 use s2m_model::backbone::{Backbone, Wanted};
-use s2m_model::networks::RunSettings;
 use tch::{Device, Kind, Tensor};
 
 use crate::classifier::TrunkSettings;
@@ -48,8 +47,8 @@ impl Frozen {
             item: &gan::item_entry(&loaded[0], "x", false).format(),
             range: range.map(|ends| ends.map(|end| end as f32)),
         };
-        let backbone = Backbone::open(file, &wanted, &machine.runtime, &RunSettings::default())
-            .context("`network`")?;
+        let backbone =
+            Backbone::open(file, &wanted, &machine.runtime, &machine.run).context("`network`")?;
         let mut frozen = Self {
             backbone,
             real: Tensor::new(),

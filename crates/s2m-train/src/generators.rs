@@ -12,7 +12,7 @@ use s2m_core::proposals::{Proposals, Purpose};
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::bundle::{Generator, sha256};
 use s2m_model::manifest::{GeneratorEntry, Provenance};
-use s2m_model::networks::{Renderer, Requested, RunSettings};
+use s2m_model::networks::{Renderer, Requested};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor, no_grad};
 
@@ -477,7 +477,7 @@ impl Own {
         let folder = own.file.parent().unwrap_or(std::path::Path::new(""));
         let bytes = fs::read(folder.join(&entry.file))
             .with_context(|| format!("network `{}` of the generator", entry.file))?;
-        let renderer = Renderer::of(part, &machine.runtime, &RunSettings::default())?;
+        let renderer = Renderer::of(part, &machine.runtime, &machine.run)?;
         let proposals = Proposals::new(own.seed).at_stage(STAGE);
         let count = own.items as usize;
         let class = |number: u64| {

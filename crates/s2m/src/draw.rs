@@ -262,10 +262,25 @@ pub fn item_posterior<'a>(
 
 /// The purity that is predicted for some proposals.
 pub fn predicted_purity(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Result<f64, Error> {
+    mean_of(pool, target, numbers, |item| {
+        target.weighting.predicted(item)
+    })
+}
+
+/// The same as the network that selected says it.
+pub fn plain_purity(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Result<f64, Error> {
+    mean_of(pool, target, numbers, |item| target.weighting.plain(item))
+}
+
+fn mean_of(
+    pool: &Pool<'_>,
+    target: &Target,
+    numbers: &[u64],
+    of: impl Fn(&ItemPosterior<'_>) -> f64,
+) -> Result<f64, Error> {
     let mut sum = 0.0;
     for &number in numbers {
-        let item = item_posterior(pool, target, number)?;
-        sum += target.weighting.predicted(&item);
+        sum += of(&item_posterior(pool, target, number)?);
     }
     Ok(sum / numbers.len() as f64)
 }

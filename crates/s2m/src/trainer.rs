@@ -110,6 +110,11 @@ pub enum Ended {
 pub trait Train {
     /// Runs a job to its end, or continues it.
     fn train(&self, job: &Job<'_>) -> Result<Ended, TrainerError>;
+
+    /// Where it trains.
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
 }
 
 /// `s2m-train`, found when it is first needed.
@@ -146,6 +151,10 @@ impl Train for Trainer<'_> {
             .status()
             .map_err(|source| TrainerError::Start { program, source })?;
         ended(job.kind, status)
+    }
+
+    fn device(&self) -> Device {
+        self.device
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use s2m::fit::{self, Backbone, DEFAULT_ITEMS, Request, Training, Way, fit};
+use s2m::fit::{self, Backbone, DEFAULT_ITEMS, Joint, Network, Request, Training, Way, fit};
 use s2m_data::recipe::LabellingRecipe;
 use s2m_model::manifest::LayoutName;
 use s2m_model::probe::Said;
@@ -104,6 +104,14 @@ struct FittingOptions {
     #[arg(long, value_enum, conflicts_with_all = ["backbone", "from"])]
     real: Option<WayName>,
 
+    /// Trunk that is trained [default: lenet5 for 28 by 28 in grey, resnet9 for colour, mobilenet-v2 for other pictures]
+    #[arg(long, value_enum, conflicts_with_all = ["backbone", "from"])]
+    network: Option<NetworkName>,
+
+    /// Learn no output per label set: class probabilities alone decide, as in the paper
+    #[arg(long)]
+    no_joint: bool,
+
     /// ONNX network that turns items into features, in the place of a trunk that is trained
     #[arg(long, value_name = "B.onnx")]
     backbone: Option<PathBuf>,
@@ -155,6 +163,16 @@ enum WayName {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
+enum NetworkName {
+    #[value(name = "lenet5")]
+    Lenet5,
+    #[value(name = "mobilenet-v2")]
+    MobilenetV2,
+    #[value(name = "resnet9")]
+    Resnet9,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum LayoutChoice {
     #[value(name = "NCHW")]
     Nchw,
@@ -203,6 +221,16 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
                 WayName::Smoothed => Way::Smoothed,
             }),
             backbone: backbone(args),
+            network: args.fitting.network.map(|network| match network {
+                NetworkName::Lenet5 => Network::Lenet5,
+                NetworkName::MobilenetV2 => Network::MobilenetV2,
+                NetworkName::Resnet9 => Network::Resnet9,
+            }),
+            joint: if args.fitting.no_joint {
+                Joint::Left
+            } else {
+                Joint::Learnt
+            },
             balance: args.fitting.balance,
             epochs: args.fitting.epochs,
             batch: args.fitting.batch,

@@ -23,7 +23,7 @@ const EXAMPLES: &str = "Examples:
   s2m reproduce table1 --data data --evaluate-only
 
 Finished stages are used again, unfinished ones go on where they were, and nothing is measured
-twice. Samples are drawn and judged on the CPU, wherever networks were trained. Remarks in
+twice. Samples are drawn and judged on the CPU, wherever networks were trained, unless --judge-there. Remarks in
 NOTES.md beside RESULTS.md are kept at its end.";
 
 fn examples() -> String {
@@ -55,6 +55,10 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "S,…", value_delimiter = ',')]
     seeds: Option<Vec<u64>>,
 
+    /// Rows to make, by name, in experiments whose rows can be made apart; others are taken from what is there
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    rows: Option<Vec<String>>,
+
     /// Samples per line
     #[arg(
         short = 'n',
@@ -71,6 +75,10 @@ pub(crate) struct ReproduceArgs {
 
     #[command(flatten)]
     train: TrainOptions,
+
+    /// Draw and judge where networks are trained, in the place of the CPU
+    #[arg(long)]
+    judge_there: bool,
 
     /// Cores for drawing and judging [default: all]
     #[arg(long, value_name = "N", value_parser = cores, help_heading = "Running")]
@@ -94,10 +102,16 @@ pub(crate) fn run(args: &ReproduceArgs, streams: &mut Streams<'_>) -> Result<Ans
         work: &work,
         out: &out,
         seeds: args.seeds.as_deref(),
+        rows: args.rows.as_deref(),
         samples: args.samples,
         machine: Machine {
             run: RunSettings {
                 threads: args.threads.unwrap_or(default.threads),
+                device: if args.judge_there {
+                    args.train.trainer().device
+                } else {
+                    default.device
+                },
                 ..default
             },
             onnxruntime: args.train.onnxruntime(),

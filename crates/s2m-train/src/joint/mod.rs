@@ -86,6 +86,9 @@ pub struct JointSettings {
     pub epochs: Option<u64>,
     /// Whether the bundle keeps the fold's networks, which tell how right samples are.
     pub members: bool,
+    /// Learns the items' true label sets in the place of all that; for trials of what single labels cost.
+    #[serde(skip_serializing_if = "is_false")]
+    pub supervised: bool,
     /// Folder of these trainings; in that of the run where left out. Runs that differ in how D_v is fitted may share it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
@@ -99,9 +102,18 @@ impl Default for JointSettings {
             rounds: 4,
             epochs: None,
             members: true,
+            supervised: false,
             folder: None,
         }
     }
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(key: &bool) -> bool {
+    !key
 }
 
 /// Limits of what can be asked for.
@@ -389,6 +401,9 @@ fn held(generators: &Generators, machine: &Machine) -> Result<Vec<Held>> {
 
 impl Work<'_> {
     fn learn(&mut self) -> Result<Learnt> {
+        if self.joint.supervised {
+            return self.learn_truth();
+        }
         let teachers = self.teach("class", None, None)?;
         self.judge_by_classes(&teachers)?;
         let sets = self.sets()?;
@@ -406,6 +421,25 @@ impl Work<'_> {
             rounds.push((targets, round));
         }
         self.finish(sets, &showings, rounds, &mut report)
+    }
+
+    /// The student of true label sets, which no single label teaches.
+    fn learn_truth(&self) -> Result<Learnt> {
+        let sets = LabelSets::whole(self.classes)?;
+        let outputs = sets.outputs();
+        let showing = |own: &Own| Showing::new(sets.clone(), own.labelling.clone());
+        let showings: Vec<Showing> = self.owns.iter().map(showing).collect();
+        let truth = |own: &Own| {
+            let truth = &self.generators.loaded[own.data].train.truth;
+            let mut targets = vec![0.0; own.shown.len() * outputs];
+            for (row, (item, _)) in targets.chunks_exact_mut(outputs).zip(&own.shown) {
+                row[truth[*item as usize].bits() as usize - 1] = 1.0;
+            }
+            targets
+        };
+        let targets: Vec<Vec<f32>> = self.owns.iter().map(truth).collect();
+        let mut report = vec![json!({ "supervised": true }); self.owns.len()];
+        self.teach_student(sets, &showings, &targets, Vec::new(), &mut report)
     }
 
     /// What balanced draws change for one replica.
@@ -779,14 +813,6 @@ impl Work<'_> {
             .enumerate()
             .map(|(owner, &at)| rounds[at].0[owner].clone())
             .collect();
-        let owners: Vec<usize> = (0..self.owns.len()).collect();
-        let feed = self.generators.feed(self.machine.device)?;
-        let student = self.train("student", &owners, feed, Some(showings), Some(&targets))?;
-        for (owner, report) in report.iter_mut().enumerate() {
-            report["student_nll"] = json!(student.scores[owner].fit.nll_after);
-            report["student_temperature"] = json!(student.scores[owner].fit.temperature);
-            report["student_step"] = json!(student.steps[owner]);
-        }
         let members = match self.joint.members {
             true => best
                 .iter()
@@ -803,6 +829,26 @@ impl Work<'_> {
                 .collect(),
             false => self.owns.iter().map(|_| Vec::new()).collect(),
         };
+        self.teach_student(sets, showings, &targets, members, report)
+    }
+
+    /// The student of every replica on some targets.
+    fn teach_student(
+        &self,
+        sets: LabelSets,
+        showings: &[Showing],
+        targets: &[Vec<f32>],
+        members: Vec<Vec<Parameters>>,
+        report: &mut [Value],
+    ) -> Result<Learnt> {
+        let owners: Vec<usize> = (0..self.owns.len()).collect();
+        let feed = self.generators.feed(self.machine.device)?;
+        let student = self.train("student", &owners, feed, Some(showings), Some(targets))?;
+        for (owner, report) in report.iter_mut().enumerate() {
+            report["student_nll"] = json!(student.scores[owner].fit.nll_after);
+            report["student_temperature"] = json!(student.scores[owner].fit.temperature);
+            report["student_step"] = json!(student.steps[owner]);
+        }
         let shifts = (0..self.owns.len())
             .map(|owner| self.look(owner, Some(&showings[owner])).joint_shift)
             .collect();
@@ -815,7 +861,11 @@ impl Work<'_> {
             },
             sets,
             student: student.weights,
-            members,
+            members: if members.is_empty() {
+                self.owns.iter().map(|_| Vec::new()).collect()
+            } else {
+                members
+            },
             shifts,
             report: report.to_vec(),
         })

@@ -8,8 +8,8 @@ pub mod given;
 pub mod lenet5;
 pub mod mlp;
 pub mod mobilenet_v2;
-pub mod student;
 pub mod resnet9;
+pub mod student;
 
 use anyhow::{Context as _, Result};
 use s2m_model::onnx::graph::{self, GraphBuilder};

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_model::bundle::{Bundle, Generator, GeneratorPart, sha256};
+use s2m_model::manifest::PosteriorName;
 use s2m_model::networks::{Renderer, Requested};
 use s2m_model::runtime::Runtime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::draw::{draw, predicted_purity};
+use crate::draw::{draw, plain_purity, predicted_purity};
 use crate::error::Error;
 use crate::mine;
 use crate::output::write_whole;
@@ -62,6 +63,9 @@ pub(crate) struct Sampled {
     pub(crate) calls_per_sample: f64,
     /// Mean posterior of the query over the samples; none for a generator alone.
     pub(crate) predicted_purity: Option<f64>,
+    /// The same as the network that selected says it.
+    #[serde(default)]
+    pub(crate) plain_purity: Option<f64>,
     /// Stated bound on the distance from the target.
     pub(crate) tv_bound: Option<f64>,
     /// Things to know.
@@ -76,6 +80,7 @@ pub(crate) struct Way<'a> {
     pub(crate) calibration: CalibrationChoice,
     pub(crate) overrides: Overrides,
     pub(crate) density: DensityChoice,
+    pub(crate) posterior: Option<PosteriorName>,
 }
 
 impl<'a> Way<'a> {
@@ -86,6 +91,7 @@ impl<'a> Way<'a> {
             calibration,
             overrides,
             density,
+            posterior,
             ..
         } = SampleSettings::default();
         Self {
@@ -94,6 +100,7 @@ impl<'a> Way<'a> {
             calibration,
             overrides,
             density,
+            posterior,
         }
     }
 
@@ -104,6 +111,7 @@ impl<'a> Way<'a> {
             calibration: self.calibration,
             overrides: self.overrides,
             density: self.density,
+            posterior: self.posterior,
             ..SampleSettings::default()
         }
     }
@@ -249,6 +257,7 @@ impl Evaluator<'_> {
         Ok(Finding::Measured(Sampled {
             calls_per_sample: calls as f64 / numbers.len() as f64,
             predicted_purity: Some(predicted_purity(&pool, &target, &numbers)?),
+            plain_purity: Some(plain_purity(&pool, &target, &numbers)?),
             tv_bound: kept.error.tv_bound,
             warnings: kept
                 .error

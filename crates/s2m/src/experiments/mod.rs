@@ -11,6 +11,7 @@
 
 mod calibration;
 mod evaluation;
+mod existing_gan;
 pub(crate) mod gaussians;
 mod illustration;
 mod line;
@@ -148,11 +149,13 @@ pub enum Experiment {
     RareToys,
     /// Rare joint classes of the six-label MNIST, with every way to adapt.
     RareDigits,
+    /// A GAN from elsewhere on CIFAR-7to3: class probabilities against label sets.
+    ExistingGan,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Gaussians,
         Self::Illustration,
         Self::Table1,
@@ -160,6 +163,7 @@ impl Experiment {
         Self::SixLabels,
         Self::RareToys,
         Self::RareDigits,
+        Self::ExistingGan,
     ];
 
     /// Its name as typed.
@@ -172,6 +176,7 @@ impl Experiment {
             Self::SixLabels => "six-labels",
             Self::RareToys => "rare-toys",
             Self::RareDigits => "rare-digits",
+            Self::ExistingGan => "existing-gan",
         }
     }
 
@@ -185,6 +190,7 @@ impl Experiment {
             Self::SixLabels => "MNIST with six labels: partial and boolean queries",
             Self::RareToys => "rare targets that are known exactly, with every --adapt",
             Self::RareDigits => "rare classes of six-labels, with every --adapt",
+            Self::ExistingGan => "a GAN from elsewhere on CIFAR-7to3: classes against label sets",
         }
     }
 
@@ -221,6 +227,8 @@ pub struct Request<'a> {
     pub out: &'a Path,
     /// Seeds to evaluate, out of those in the run files; none for all.
     pub seeds: Option<&'a [u64]>,
+    /// Rows to make, by name, where an experiment has rows that can be made apart; none for all.
+    pub rows: Option<&'a [String]>,
     /// Samples per line.
     pub samples: NonZeroUsize,
     /// What to draw and judge with.
@@ -256,6 +264,7 @@ pub fn reproduce(
         Experiment::SixLabels => six_labels::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::RareToys => rare_toys::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::RareDigits => rare_digits::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::ExistingGan => existing_gan::run(&Bench::new(request, trainer, progress)?)?,
     };
     report::write(request, findings)
 }

@@ -93,6 +93,10 @@ pub struct Training {
     pub way: Option<Way>,
     /// What turns items into features; trained with the classifiers where left out.
     pub backbone: Option<Backbone>,
+    /// What turns items into features and is trained; by the items where left out.
+    pub network: Option<Network>,
+    /// Whether an output per label set is learnt.
+    pub joint: Joint,
     /// Draw every label equally often.
     pub balance: bool,
     /// Passes over the training items.
@@ -103,6 +107,29 @@ pub struct Training {
     pub items: Option<u32>,
     /// Seed of first weights and generated items.
     pub seed: u64,
+}
+
+/// A trunk that is trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// For pictures of 28 by 28 in grey.
+    Lenet5,
+    /// The paper's, for pictures.
+    MobilenetV2,
+    /// A residual network of nine layers, for pictures.
+    Resnet9,
+}
+
+/// Whether an output per label set is learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Joint {
+    /// From single labels, where there are two labels or more.
+    #[default]
+    Learnt,
+    /// From the items' true label sets, as a ceiling for trials.
+    Supervised,
+    /// Not at all.
+    Left,
 }
 
 /// A network that turns items into features and stays as it is.
@@ -168,7 +195,15 @@ pub fn fit(
     }
     let work = work_folder(request, &name);
     write_work(&work, &probed)?;
-    let schedule = Schedule::new(request, &data.train.items.shape, &work)?;
+    if let Some(Backbone::Of(model)) = &request.training.backbone {
+        let text = format!(
+            "the trunk of `{}` may have seen these items with their labels; label sets learnt on it can be too sure",
+            model.display()
+        );
+        progress.note(&text);
+        notes.push(text);
+    }
+    let schedule = Schedule::new(request, &data, &work, trainer.device())?;
     let ways = schedule.ways(request.training.way);
     drop(data);
     let (mut found, mut made_by) = (Vec::new(), Vec::new());

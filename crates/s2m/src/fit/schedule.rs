@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use s2m_data::recipe::DataRecipe;
+use s2m_data::recipe::{DataRecipe, Loaded};
+use s2m_model::networks::Device;
 use s2m_model::onnx::backbone::FEATURES;
 use serde::Serialize;
 
-use super::{Backbone, ENTRY, Request, Training};
+use super::{Backbone, ENTRY, Joint, Network, Request, Training};
 use crate::error::Error;
 use crate::models;
 
@@ -41,6 +42,8 @@ pub(super) struct Schedule<'a> {
     training: &'a Training,
     chosen: Chosen,
     network: String,
+    labels: usize,
+    device: Device,
 }
 
 /// What is chosen for items of one kind.
@@ -80,6 +83,14 @@ impl Chosen {
         ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
         class_first: true,
     };
+    const COLOUR: Self = Self {
+        epochs: 30,
+        batch: 512,
+        network: "{ kind = \"resnet9\" }",
+        rest: "optimizer = { kind = \"sgd\", learning-rate = 0.3, momentum = 0.9, nesterov = true, weight-decay = 5e-4, schedule = \"cosine\", warm-up = 0.1 }\naugment = { flip = true, shift = 4, cutout = 10 }",
+        ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
+        class_first: true,
+    };
     /// Outputs alone, on features that stay as they are.
     const HEADS: Self = Self {
         epochs: 30,
@@ -104,17 +115,23 @@ impl<'a> Schedule<'a> {
     /// The schedule for items of a shape; what it needs of other bundles goes to `work`.
     pub(super) fn new(
         request: &'a Request<'_>,
-        shape: &[usize],
+        data: &Loaded,
         work: &Path,
+        device: Device,
     ) -> Result<Self, Error> {
         let training = &request.training;
         let (chosen, network) = if let Some(backbone) = &training.backbone {
             (Chosen::HEADS, backbone_text(backbone, work)?)
         } else {
-            let chosen = match shape {
-                [_] => Chosen::POINTS,
-                [1, 28, 28] => Chosen::DIGITS,
-                _ => Chosen::PICTURES,
+            let shape = &*data.train.items.shape;
+            let chosen = match (training.network, shape) {
+                (Some(Network::Lenet5), _) => Chosen::DIGITS,
+                (Some(Network::MobilenetV2), _) => Chosen::PICTURES,
+                (Some(Network::Resnet9), _) => Chosen::COLOUR,
+                (None, [_]) => Chosen::POINTS,
+                (None, [1, 28, 28]) => Chosen::DIGITS,
+                (None, [3, ..]) => Chosen::COLOUR,
+                (None, _) => Chosen::PICTURES,
             };
             (chosen, chosen.network.to_owned())
         };
@@ -122,6 +139,8 @@ impl<'a> Schedule<'a> {
             training,
             chosen,
             network,
+            labels: data.train.labels.len(),
+            device,
         })
     }
 
@@ -163,6 +182,10 @@ impl<'a> Schedule<'a> {
         if training.balance {
             text.push_str("balance = true\n");
         }
+        if self.device == Device::Cuda && self.network.contains("resnet9") {
+            text.push_str("precision = \"bf16\"\n");
+        }
+        text.push_str(&self.joint_text(work));
         let _ = write!(
             text,
             "\n[generator]\nfile = {:?}\nitems = {}\nseed = {}\n\n{data}",
@@ -171,6 +194,21 @@ impl<'a> Schedule<'a> {
             training.seed,
         );
         Ok(text)
+    }
+}
+
+impl Schedule<'_> {
+    /// What a run file says about label sets: all ways stand on one student.
+    fn joint_text(&self, work: &Path) -> String {
+        let supervised = match self.training.joint {
+            Joint::Left => return "joint = false\n".to_owned(),
+            _ if self.labels < 2 => return "joint = false\n".to_owned(),
+            Joint::Learnt => "",
+            Joint::Supervised => ", supervised = true",
+        };
+        let folder = work.join("joint").display().to_string();
+        let epochs = self.training.epochs.unwrap_or(self.chosen.epochs);
+        format!("joint = {{ folder = {folder:?}, epochs = {epochs}{supervised} }}\n")
     }
 }
 
