@@ -9,4 +9,6 @@ pub mod margin;
 pub mod odds;
 pub mod priors;
 pub mod purity;
+pub mod temper;
 pub mod temperature;
+pub mod witness;
