@@ -9,6 +9,7 @@ use s2m_core::weight::Temperature;
 use serde::{Deserialize, Serialize};
 
 use crate::onnx;
+use crate::presence::PresenceEntry;
 
 /// The version of the bundle format that this program reads and writes.
 pub const FORMAT: u32 = 1;
@@ -310,6 +311,13 @@ pub struct CalibrationEntry {
     /// What a small set of fully labelled items taught about predictions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditEntry>,
+    /// `Σ |AUC − ½|` by which witnesses still tell weighted generated items from real ones; left out where
+    /// they no longer do, and where nobody asked them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<f64>,
+    /// Which joint classes the data holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub presence: Option<PresenceEntry>,
 }
 
 /// A correction of the real output.
@@ -409,6 +417,8 @@ impl Default for CalibrationEntry {
             margin: BTreeMap::from([("default".to_owned(), 1.0)]),
             floor: FloorValue::Same(0.0),
             audit: None,
+            witnesses: None,
+            presence: None,
         }
     }
 }

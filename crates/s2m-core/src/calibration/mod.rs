@@ -7,6 +7,7 @@ pub mod correction;
 pub mod isotonic;
 pub mod margin;
 pub mod odds;
+pub mod presence;
 pub mod priors;
 pub mod purity;
 pub mod temper;
