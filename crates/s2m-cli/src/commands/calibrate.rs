@@ -166,6 +166,7 @@ fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
         "floor",
         "predicted purity",
         "without floor",
+        "in the data",
     ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     let share = |value: Option<f64>| value.map_or("-".to_owned(), percent);
@@ -180,6 +181,10 @@ fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
                     format!("{:.3}", joint.floor),
                     share(joint.with_floor.map(|p| p.predicted_purity)),
                     share(joint.without_floor.map(|p| p.predicted_purity)),
+                    joint
+                        .presence
+                        .as_ref()
+                        .map_or("-".to_owned(), |found| found.verdict.clone()),
                 ]
             }),
     );

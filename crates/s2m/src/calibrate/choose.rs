@@ -29,7 +29,7 @@ use super::found::{
     Shares, Sureness, WayFound,
 };
 use super::held_out::{Half, Rows};
-use super::{CalibrationSettings, LabelWeightsChoice, audit, reliability};
+use super::{CalibrationSettings, LabelWeightsChoice, audit, presence, reliability};
 use crate::error::Error;
 
 /// Heaviest tail of weights, as a Pareto index; samplers state no error beyond it.
@@ -144,7 +144,8 @@ impl HeldOut<'_> {
         let audited = self.audit(&mut work)?;
         let used = work.entry.temperature.real;
         let shares = work.shares(&made_second, [by_likelihood, used])?;
-        let joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
+        let mut joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
+        work.count_present(&self.real, &labelling, &mut joint_classes)?;
         let of_second = |log_odds: &dyn Fn(f32) -> f64| {
             let of = |rows: &Rows| rows.real.iter().map(|&v| log_odds(v)).collect();
             real_reliability(&[of(&second), of(&made_second)])
@@ -552,12 +553,44 @@ impl Chosen<'_> {
                 floor,
                 without_floor: at(0.0),
                 with_floor: at(floor),
+                presence: None,
             };
             report.insert(query.text().to_owned(), joint);
             floors.insert(query.text().to_owned(), floor);
         }
         self.entry.floor = FloorValue::ByQuery(floors);
         Ok(report)
+    }
+
+    /// Which joint classes the data holds, at their floors.
+    fn count_present(
+        &mut self,
+        real: &Rows,
+        labelling: &LabellingEntry,
+        joint_classes: &mut BTreeMap<String, JointClass>,
+    ) -> Result<(), Error> {
+        if self.bundle.labels().len() > MOST_LABELS {
+            return Ok(());
+        }
+        let class = |query: &Query| {
+            Ok(presence::Class {
+                query: query.clone(),
+                weighting: self.weighting(query, None)?,
+                floor: joint_classes
+                    .get(query.text())
+                    .map_or(0.0, |joint| joint.floor),
+            })
+        };
+        let classes = self.queries.iter().map(class);
+        let classes = classes.collect::<Result<Vec<_>, Error>>()?;
+        let found = presence::find(&classes, real, labelling)?;
+        self.entry.presence = presence::entry(&found);
+        for (query, found) in found {
+            if let Some(joint) = joint_classes.get_mut(&query) {
+                joint.presence = Some(found);
+            }
+        }
+        Ok(())
     }
 
     /// How much nearer to real items the weights bring generated ones; see [`RealFound::gain`].
@@ -724,6 +757,7 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
             empty.join("; ")
         ));
     }
+    warnings.extend(presence::warnings(&found.joint_classes));
     let weights = &found.label_weights;
     let differs = weights
         .stated
@@ -868,6 +902,56 @@ mod tests {
             panic!("{margin:?}");
         };
         assert_eq!((*rank, *items), (10, 100));
+    }
+
+    /// Items that show one label each, of which no two ever hold together.
+    #[test]
+    fn a_combination_that_no_item_has_is_absent() {
+        let shown: Vec<(u32, u8)> = (0..600).map(|item| (item, (item % 3) as u8)).collect();
+        let apart = |mut rows: Rows| {
+            for at in 0..rows.count() {
+                let own = rows
+                    .labels
+                    .get(at)
+                    .map_or(at % 3, |&label| usize::from(label));
+                for label in 0..3 {
+                    rows.class[at * 3 + label] = if label == own { 4.0 } else { -4.0 };
+                }
+            }
+            rows
+        };
+        let bundle = exact::open(&linear::linear(3));
+        let held_out = HeldOut {
+            bundle: &bundle,
+            real: apart(rows(&shown, 0.5)),
+            generated: apart(generated()),
+            audited: None,
+        };
+        let calibrated = held_out.calibrate(&CalibrationSettings::default()).unwrap();
+        let presence = |query: &str| {
+            let joint = &calibrated.found.joint_classes[query];
+            joint.presence.clone().unwrap()
+        };
+        for query in ["L0 - L1 - L2", "L1 - L0 - L2", "L2 - L0 - L1"] {
+            let found = presence(query);
+            assert_eq!((found.verdict.as_str(), found.items), ("present", 600));
+            assert_eq!(found.reached, 200, "{query}");
+        }
+        for query in ["L0 + L1 - L2", "L0 + L1 + L2"] {
+            let found = presence(query);
+            assert_eq!((found.verdict.as_str(), found.reached), ("absent", 0));
+            assert!((found.upper_limit - 20.0_f64.ln() / 600.0).abs() < 1e-12);
+            assert_eq!(found.floor, 0.5, "it has no floor of its own");
+        }
+        let kept = calibrated.entry.presence.unwrap();
+        assert_eq!((kept.items, kept.classes.len()), (600, 7));
+        assert_eq!(kept.classes["L0 + L1 - L2"], (0.5, 0, 0.0));
+        let warned = |text: &str| calibrated.found.warnings.iter().any(|w| w.contains(text));
+        assert!(
+            warned("the data may hold no item of L0 + L1 + L2; L0 + L1 - L2;"),
+            "{:?}",
+            calibrated.found.warnings
+        );
     }
 
     fn item(weight: f64, posterior: f64) -> purity::Item {

@@ -204,6 +204,28 @@ pub struct JointClass {
     pub without_floor: Option<Prediction>,
     /// See `without_floor`.
     pub with_floor: Option<Prediction>,
+    /// Whether the data holds such items; left out where it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub presence: Option<PresenceFound>,
+}
+
+/// How many held-out real items have a posterior of a joint class that reaches a floor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PresenceFound {
+    /// `present`, `undecided` or `absent`.
+    pub verdict: String,
+    /// The floor that this goes by.
+    pub floor: f64,
+    /// Held-out real items.
+    pub items: usize,
+    /// Those that reach the floor.
+    pub reached: usize,
+    /// How many of these errors explain.
+    pub explained: f64,
+    /// Upper limit on the share of items that reach it, right in 95 of 100 cases.
+    pub upper_limit: f64,
+    /// Floors, and how many items reach each.
+    pub reached_at: Vec<(f64, usize)>,
 }
 
 /// An exclusion margin, or why there is none.

@@ -2,6 +2,7 @@
 //!
 //! - `held_out`: logits of real and of fresh generated items, from the bundle's own files;
 //! - `choose`: the order in which temperatures, corrections, floors and margins are chosen;
+//! - `presence`: which joint classes the data holds;
 //! - `audit`: what fully labelled items say, where there are any;
 //! - [`found`], `page`: the report, as JSON and as a page, both kept in the bundle.
 //!
@@ -12,6 +13,7 @@ mod choose;
 pub mod found;
 pub(crate) mod held_out;
 mod page;
+mod presence;
 
 use std::path::{Path, PathBuf};
 
@@ -419,6 +421,8 @@ fn reliability(items: impl Iterator<Item = (f64, bool, f64)>) -> Reliability {
 
 #[cfg(test)]
 mod tests {
+    use s2m_core::calibration::presence as pres;
+
     use super::*;
 
     #[test]
@@ -448,6 +452,11 @@ mod tests {
         let guide = include_str!("../../../../docs/calibration.md");
         assert!(guide.contains(&format!("`--purity` ({purity} unless said otherwise)")));
         assert!(guide.contains(&format!("a reliability error of at most {RELIABLE}")));
+        let (enough, floor) = (pres::ENOUGH, pres::REFERENCE_FLOOR);
+        assert!(guide.contains(&format!(
+            "at least {enough} items beyond what errors explain"
+        )));
+        assert!(guide.contains(&format!("reaches its floor ({floor} where it has none")));
         let guide = include_str!("../../../../docs/training.md");
         assert!(guide.contains(&format!(
             "| {share}, {purity}, {highest}, {kept}, no margins,"

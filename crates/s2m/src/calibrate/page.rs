@@ -101,6 +101,10 @@ fn joint_classes(found: &Found) -> String {
         "predicted purity<small>without the floor</small>",
         "predicted purity<small>with it</small>",
     ];
+    let present = found.joint_classes.values().any(|j| j.presence.is_some());
+    if present {
+        heads.push("in the data<small>held-out items that reach the floor, and how many of them errors explain</small>");
+    }
     let margins = found.joint_classes.values().any(|j| j.margin.is_some());
     if margins {
         heads.extend(["margin", "exclusion error<small>promised</small>"]);
@@ -117,6 +121,9 @@ fn joint_classes(found: &Found) -> String {
             percent(joint.without_floor.map(|p| p.predicted_purity)),
             percent(joint.with_floor.map(|p| p.predicted_purity)),
         ];
+        if present {
+            cells.push(presence(joint));
+        }
         if margins {
             cells.extend(margin(joint));
         }
@@ -136,6 +143,19 @@ fn joint_classes(found: &Found) -> String {
         );
     }
     table(&caption, &heads, &rows).replacen("<table>", "<table class=\"wide\">", 1)
+}
+
+/// Whether the data holds a class, and by what counts.
+fn presence(joint: &JointClass) -> String {
+    joint.presence.as_ref().map_or("–".to_owned(), |found| {
+        format!(
+            "{}<small>{} of {}, {:.1} explained</small>",
+            escape(&found.verdict),
+            count(found.reached),
+            count(found.items),
+            found.explained
+        )
+    })
 }
 
 /// A margin and what it promises.
