@@ -1,8 +1,9 @@
 //! The order in which a calibration is chosen.
 //!
 //! Temperatures, the correction of D_v and label weights come from the first half of the held-out
-//! items, exclusion margins, where they are asked for, from the second. Of the generated items the first half decides how far D_v
-//! is tempered, and the second the floors and what is reported.
+//! items, exclusion margins, where they are asked for, from the second. Of the generated items the first half
+//! says what a temper of D_v leaves, and the second the floors and what is reported; witnesses say on both
+//! second halves how far D_v is tempered.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use super::found::{
     Shares, Sureness, WayFound,
 };
 use super::held_out::{Half, Rows};
+use super::likeness::{self, Told};
 use super::{CalibrationSettings, LabelWeightsChoice, audit, presence, reliability};
 use crate::error::Error;
 
@@ -61,6 +63,8 @@ pub(super) struct HeldOut<'a> {
     pub(super) real: Rows,
     pub(super) generated: Rows,
     pub(super) audited: Option<(Rows, &'a [LabelSet])>,
+    /// Real outputs of other ways, as further witnesses.
+    pub(super) others: Vec<Told>,
 }
 
 /// The calibration and what led to it.
@@ -140,7 +144,13 @@ impl HeldOut<'_> {
         };
         let margins = work.set_margins(settings, [&first, &second], &made_first)?;
         let by_likelihood = work.entry.temperature.real;
+        let way = likeness::way(&chosen.chosen, [&made_first, &made_second]);
+        let witnesses = likeness::witnesses(&self.real, &self.generated, &self.others);
+        let judged = likeness::Judged::new(way, witnesses, settings, clip);
+        work.entry.temperature.real *= judged.temper();
         work.temper(settings, &made_first)?;
+        let likeness = judged.found(work.entry.temperature.real / by_likelihood);
+        work.entry.witnesses = likeness.still_tell.then_some(likeness.after[0]);
         let audited = self.audit(&mut work)?;
         let used = work.entry.temperature.real;
         let shares = work.shares(&made_second, [by_likelihood, used])?;
@@ -175,9 +185,15 @@ impl HeldOut<'_> {
             class_reliability: class_reliability(&second, class.temperature),
             class_on_real: sureness(&second.class, classes, class.temperature),
             class_on_generated: sureness(&made_second.class, classes, class.temperature),
-            way: way_found(&chosen, &made_first, clip),
+            way: WayFound {
+                auc: Some(real.auc),
+                witnesses: Some([likeness.before[0], likeness.after[0]]),
+                outside: Some(judged.outside()),
+                ..way_found(&chosen, &made_first, clip)
+            },
             ways: BTreeMap::new(),
             real,
+            likeness: Some(likeness),
             label_weights,
             joint_classes,
             audit: audited,
@@ -261,7 +277,7 @@ fn densities(weighting: &Weighting, rows: &Rows) -> Result<Vec<f64>, Error> {
     all.collect::<Result<_, _>>().map_err(said)
 }
 
-fn held_out(error: impl std::fmt::Display) -> Error {
+pub(super) fn held_out(error: impl std::fmt::Display) -> Error {
     Error::Setting(format!("held-out items: {error}"))
 }
 
@@ -464,6 +480,7 @@ impl Chosen<'_> {
     /// Raises D_v's temperature until every reachable joint class keeps enough of its items.
     fn temper(&mut self, settings: &CalibrationSettings, made: &Rows) -> Result<(), Error> {
         let clip = self.clip();
+        let least = likeness::least_of_a_class(settings);
         let reachable = self.reachable(made)?;
         let keeps_enough = |joint: &Reachable, temperature: f64| {
             let items = joint.items();
@@ -473,8 +490,7 @@ impl Chosen<'_> {
                 let index = tail_index(&odds::log_weights(items, temperature, clip));
                 index.is_some_and(|index| index > HEAVIEST_TAIL)
             };
-            share >= settings.least_effective_share * alone
-                && (share >= HARMLESS * alone || !heavy())
+            share >= least * alone && (share >= HARMLESS * alone || !heavy())
         };
         let temperature = &mut self.entry.temperature.real;
         // A class that was content may no longer be: round after round until none asks for more.
@@ -633,7 +649,7 @@ fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
 
 /// What corrected odds leave of generated items, and how right they are on items that they were not
 /// fitted to.
-fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
+pub(super) fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
     let corrected = |v: &f32| choice.chosen.correction.log_odds(f64::from(*v)) as f32;
     let items = Generated {
         log_density: &vec![0.0; made.count()],
@@ -642,6 +658,9 @@ fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
     WayFound {
         effective_share: odds::effective_share(items, choice.chosen.temperature, clip),
         reliability_error: real_reliability(&choice.held_out).error,
+        auc: None,
+        witnesses: None,
+        outside: None,
     }
 }
 
@@ -698,13 +717,7 @@ fn sureness(rows: &[f32], classes: usize, temperature: f64) -> Sureness {
 /// What a person should know about a calibration.
 fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec<String> {
     let mut warnings = Vec::new();
-    let real = &found.real;
-    if real.tempered {
-        warnings.push(format!(
-            "the real output is tempered from {:.2} (its likelihood) to {:.2}, so that enough items keep weight",
-            real.by_likelihood, real.used
-        ));
-    }
+    warnings.extend(likeness::warnings(found));
     if labels > MOST_LABELS {
         warnings.push(format!(
             "more than {MOST_LABELS} labels: single labels are looked at in the place of joint classes; use --purity or --floor for combinations"
@@ -838,9 +851,9 @@ mod tests {
         assert!((share - 1.0).abs() < 1e-6, "{share}");
     }
 
-    /// Margins and floors keep their half to themselves.
+    /// What is fitted to one half is reported on the other.
     #[test]
-    fn a_way_is_judged_by_the_first_half_alone() {
+    fn a_way_is_fitted_to_the_first_half_and_judged_by_the_second() {
         let bundle = per_class();
         let shown: Vec<(u32, u8)> = (0..600).map(|item| (item, (item % 3) as u8)).collect();
         let found = |change: &dyn Fn(&mut Rows, &mut Rows)| {
@@ -851,10 +864,13 @@ mod tests {
                 real,
                 generated,
                 audited: None,
+                others: Vec::new(),
             };
             let settings = CalibrationSettings::default();
             held_out.calibrate(&settings).unwrap().found
         };
+        let fitted = |found: &Found| [found.way.effective_share, found.way.reliability_error];
+        let judged = |found: &Found| [Some(found.real.auc), found.way.auc];
         let before = found(&|_, _| ());
         // Items are dealt in turn, the first one to the first half.
         let change = |rows: &mut Rows, first: usize, by: f32| {
@@ -868,8 +884,15 @@ mod tests {
             let of_real = found(&|real, _| change(real, part, 3.0));
             let of_generated = found(&|_, generated| change(generated, part, -3.0));
             for after in [of_real, of_generated] {
-                assert_eq!(after.way == before.way, part == 1, "{:?}", after.way);
-                assert_eq!(after.real.auc == before.real.auc, part == 0);
+                assert_eq!(
+                    fitted(&after) == fitted(&before),
+                    part == 1,
+                    "{:?}",
+                    after.way
+                );
+                assert_eq!(judged(&after) == judged(&before), part == 0);
+                let told = |found: &Found| found.likeness.as_ref().map(|l| l.before[0]);
+                assert_eq!(told(&after) == told(&before), part == 0);
             }
         }
     }
@@ -889,6 +912,7 @@ mod tests {
             real: rows(&shown, 0.5),
             generated: generated(),
             audited: None,
+            others: Vec::new(),
         };
         let settings = CalibrationSettings {
             exclusion_error: Some(0.1),
@@ -926,6 +950,7 @@ mod tests {
             real: apart(rows(&shown, 0.5)),
             generated: apart(generated()),
             audited: None,
+            others: Vec::new(),
         };
         let calibrated = held_out.calibrate(&CalibrationSettings::default()).unwrap();
         let presence = |query: &str| {

@@ -31,6 +31,9 @@ pub struct Found {
     pub class_on_generated: Sureness,
     /// The real output.
     pub real: RealFound,
+    /// What witnesses tell of the weights; left out by versions that asked none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likeness: Option<LikenessFound>,
     /// What a way to fit the real output is chosen by.
     pub way: WayFound,
     /// The same of every way that was tried; empty where one was asked for.
@@ -121,7 +124,27 @@ pub struct RealFound {
     pub after: Reliability,
 }
 
-/// How corrected odds of the real output do before they are tempered, on the first half of the items.
+/// How well real outputs, as witnesses, tell held-out real items from generated ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LikenessFound {
+    /// Real outputs that were asked: its own, and those of other ways.
+    pub witnesses: usize,
+    /// `Σ |AUC − ½|` without weights, and its standard error.
+    pub before: [f64; 2],
+    /// The same with the weights as they are used.
+    pub after: [f64; 2],
+    /// Whether that is more than chance explains.
+    pub still_tell: bool,
+    /// Effective share of all generated items, with the weights as they are used.
+    pub effective_share: f64,
+    /// Why the real output is not tempered less.
+    pub stopped: String,
+    /// Effective shares that were looked at, and the sum at each.
+    pub path: Vec<[f64; 2]>,
+}
+
+/// How corrected odds of the real output do before they are tempered, on the first half of the items, and
+/// what witnesses say about them on the second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WayFound {
     /// Effective share of generated items that they leave.
@@ -129,6 +152,16 @@ pub struct WayFound {
     /// Mean distance of predicted and seen shares of real items, each item by a correction that was not
     /// fitted to it.
     pub reliability_error: f64,
+    /// Probability that a real item has the larger logit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auc: Option<f64>,
+    /// `Σ |AUC − ½|` over all witnesses: without weights, and with its weights tempered to the effective
+    /// share at which ways are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<[f64; 2]>,
+    /// Share of generated items outside the data, `E[(1 − odds)⁺]` before any tempering.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<f64>,
 }
 
 /// Predicted against seen.
