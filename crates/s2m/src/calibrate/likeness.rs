@@ -336,8 +336,8 @@ mod tests {
     fn what_was_asked_for_decides_the_share_of_a_class() {
         let of = |least_effective_share, likeness| {
             least_of_a_class(&CalibrationSettings {
-                least_effective_share,
                 likeness,
+                least_effective_share,
                 ..CalibrationSettings::default()
             })
         };
