@@ -2,16 +2,20 @@
 //!
 //! Posteriors can be sure of a combination that no item has, since every label alone is common. So it is
 //! counted how many of N held-out items have a posterior of the class of at least a floor: n. Some of them
-//! are errors, and how many is known in two ways, of which the larger counts:
+//! are errors, and how many is estimated in three ways, of which the largest counts:
 //!
 //! ```text
 //! by posteriors   Σ (1 − P(Q|x)) over the n items
 //! by labels       Σ A(S ∪ {c}) / a_c over those that show a label c outside the class's set S
+//! by the others   the mean over all joint classes of what labels say
 //! ```
 //!
 //! An item that has one label c too many shows it with probability `a_c / A(S ∪ {c})`, so each one that
-//! shows it stands for the inverse of that many that have it. Errors explain that number and two standard
-//! errors more, counts being Poisson. What is left decides: [`Verdict`].
+//! shows it stands for the inverse of that many that have it. Labels do not see an item that might be {A}
+//! or {B} and is taken for {A, B}; classifiers that err elsewhere err there too, hence the third. Errors
+//! explain what is estimated and two standard errors more, counts being Poisson; the third explains at most
+//! half of [`ENOUGH`], so that a class with that many items is never absent by what happens elsewhere.
+//! What is left decides: [`Verdict`].
 
 /// Items beyond errors from which on a class is in the data for sure: fewer are too few to hold anything
 /// that is said about the class against.
@@ -74,20 +78,29 @@ pub fn reached(items: &[Item], floor: f64) -> usize {
     items.iter().filter(|item| item.posterior >= floor).count()
 }
 
-/// Counts items at a floor.
-pub fn count(items: &[Item], floor: f64) -> Counted {
-    let (mut wrong, mut stands_for, mut squares) = (0.0, 0.0, 0.0);
+/// How many items at or above a floor are wrong, by the labels that they show.
+pub fn wrong_by_labels(items: &[Item], floor: f64) -> f64 {
+    let reach = items.iter().filter(|item| item.posterior >= floor);
+    reach.map(|item| item.stands_for).sum()
+}
+
+/// Counts items at a floor; `elsewhere` is the mean of [`wrong_by_labels`] over all joint classes.
+pub fn count(items: &[Item], floor: f64, elsewhere: f64) -> Counted {
+    let (mut wrong, mut squares) = (0.0, 0.0);
     for item in items.iter().filter(|item| item.posterior >= floor) {
         wrong += 1.0 - item.posterior;
-        stands_for += item.stands_for;
         squares += item.stands_for * item.stands_for;
     }
-    let by_posteriors = wrong + BEYOND * f64::sqrt(wrong);
-    let by_labels = stands_for + BEYOND * f64::sqrt(squares);
+    let with = |errors: f64, variance: f64| errors + BEYOND * variance.sqrt();
+    let explained = [
+        with(wrong, wrong),
+        with(wrong_by_labels(items, floor), squares),
+        with(elsewhere, elsewhere).min(ENOUGH / 2.0),
+    ];
     Counted {
         items: items.len(),
         reached: reached(items, floor),
-        explained: f64::max(by_posteriors, by_labels),
+        explained: explained.into_iter().fold(0.0, f64::max),
     }
 }
 
@@ -160,7 +173,7 @@ mod tests {
     }
 
     fn verdict(items: &[Item]) -> Verdict {
-        count(items, 0.5).verdict()
+        count(items, 0.5, 0.0).verdict()
     }
 
     #[test]
@@ -174,7 +187,7 @@ mod tests {
         assert_eq!(verdict(&[item(0.98, 0.0)]), Verdict::Undecided);
         // A hundred sure items: errors explain 2 + 2 √2.
         let sure = vec![item(0.98, 0.0); 100];
-        let found = count(&sure, 0.5);
+        let found = count(&sure, 0.5, 0.0);
         assert!((found.explained - (2.0 + 2.0 * 2.0_f64.sqrt())).abs() < 1e-9);
         assert_eq!((found.reached, found.verdict()), (100, Verdict::Present));
     }
@@ -184,15 +197,28 @@ mod tests {
     fn items_that_show_an_excluded_label_stand_for_those_that_hide_it() {
         let mut items = vec![item(0.97, 3.0); 10];
         items.extend(vec![item(0.97, 0.0); 20]);
-        let found = count(&items, 0.5);
+        let found = count(&items, 0.5, 0.0);
         assert!((found.explained - (30.0 + 2.0 * 90.0_f64.sqrt())).abs() < 1e-9);
         assert_eq!(found.verdict(), Verdict::Absent);
         // One in sixty: six are explained beside three, and 51 are left.
         let mut items = vec![item(1.0, 0.0); 59];
         items.push(item(1.0, 3.0));
-        let found = count(&items, 0.5);
+        let found = count(&items, 0.5, 0.0);
         assert_eq!(found.explained, 9.0);
         assert_eq!(found.verdict(), Verdict::Present);
+    }
+
+    #[test]
+    fn errors_elsewhere_count_but_for_half_of_what_is_enough() {
+        let sure = |count: usize| vec![item(1.0, 0.0); count];
+        // Four errors in a class elsewhere: eight here are no surprise.
+        assert_eq!(count(&sure(8), 0.5, 4.0).explained, 8.0);
+        assert_eq!(count(&sure(8), 0.5, 4.0).verdict(), Verdict::Absent);
+        assert_eq!(count(&sure(9), 0.5, 4.0).verdict(), Verdict::Undecided);
+        // However many there are, twenty items are not absent by them.
+        assert_eq!(count(&sure(11), 0.5, 100.0).verdict(), Verdict::Undecided);
+        assert_eq!(count(&sure(30), 0.5, 100.0).verdict(), Verdict::Present);
+        assert_eq!(wrong_by_labels(&[item(0.6, 3.0), item(0.4, 3.0)], 0.5), 3.0);
     }
 
     #[test]

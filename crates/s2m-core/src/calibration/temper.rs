@@ -23,9 +23,9 @@ pub const SHARES: [f64; 8] = [0.65, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, LEAST_SHARE]
 /// The least effective share unless another one is asked for: ten times the calls.
 pub const LEAST_SHARE: f64 = 0.1;
 
-/// Share of the whole sum by which halving the effective share must lower it. At this rate five halvings,
-/// 32 times the calls, would undo all that witnesses tell; what comes slower is not worth its calls.
-pub const KNEE: f64 = 0.2;
+/// Share of the whole sum by which halving the effective share must lower it. At this rate four halvings,
+/// 16 times the calls, would undo all that witnesses tell; what comes slower is not worth its calls.
+pub const KNEE: f64 = 0.25;
 
 /// Each try of a larger temperature is this many times the one before, up to a limit; small enough for
 /// ways to be compared at the same share.
@@ -413,12 +413,12 @@ mod tests {
             let refer: Vec<&Likeness> = likeness.iter().collect();
             follow(&[0.8, 0.4, 0.2, 0.1], &refer, 1.0, Price::Knee)
         };
-        // Each halving must bring 0.2 of the whole.
-        assert_eq!(worth(&[0.8, 0.59, 0.38, 0.17]), 3);
-        assert_eq!(worth(&[0.8, 0.59, 0.40, 0.38]), 1);
-        assert_eq!(worth(&[0.8, 0.61, 0.60, 0.59]), 0);
+        // Each halving must bring a quarter of the whole.
+        assert_eq!(worth(&[0.8, 0.54, 0.28, 0.02]), 3);
+        assert_eq!(worth(&[0.8, 0.54, 0.30, 0.28]), 1);
+        assert_eq!(worth(&[0.8, 0.56, 0.55, 0.54]), 0);
         // A slow stretch is crossed where what follows makes up for it.
-        assert_eq!(worth(&[0.8, 0.7, 0.39, 0.38]), 2);
+        assert_eq!(worth(&[0.8, 0.7, 0.29, 0.28]), 2);
         assert_eq!(worth(&[0.8, 0.9, 0.9, 0.9]), 0);
         // Where witnesses no longer tell, nothing more is paid.
         assert_eq!(worth(&[0.8, 0.0, 0.0, 0.0]), 1);

@@ -31,7 +31,7 @@ pub(super) fn find(
 ) -> Result<BTreeMap<String, PresenceFound>, Error> {
     let readiness = readiness(labelling);
     let rows_of = by_item(rows);
-    let mut found = BTreeMap::new();
+    let mut seen = Vec::with_capacity(classes.len());
     for class in classes {
         let stands_for = stands_for(&class.query, &readiness);
         let item = |rows_of: &Vec<usize>| {
@@ -44,23 +44,38 @@ pub(super) fn find(
                 stands_for: shown.map(|label| stands_for[label]).fold(0.0, f64::max),
             })
         };
-        let items = rows_of
-            .iter()
-            .map(item)
-            .collect::<Result<Vec<_>, Error>>()?;
-        found.insert(class.query.text().to_owned(), of_items(&items, class.floor));
+        let items = rows_of.iter().map(item);
+        seen.push(items.collect::<Result<Vec<_>, Error>>()?);
     }
-    Ok(found)
+    let floors: Vec<f64> = classes.iter().map(Class::judged_at).collect();
+    let wrong = seen.iter().zip(&floors);
+    let wrong = wrong.map(|(items, &floor)| presence::wrong_by_labels(items, floor));
+    let elsewhere = wrong.sum::<f64>() / classes.len().max(1) as f64;
+    let all = classes.iter().zip(&seen).zip(floors);
+    let found = all.map(|((class, items), floor)| {
+        let counted = presence::count(items, floor, elsewhere);
+        (
+            class.query.text().to_owned(),
+            of_counts(&counted, items, floor),
+        )
+    });
+    Ok(found.collect())
 }
 
-/// What items say about one class with a floor, or without.
-fn of_items(items: &[Item], own_floor: f64) -> PresenceFound {
-    let floor = if own_floor > 0.0 {
-        own_floor
-    } else {
-        REFERENCE_FLOOR
-    };
-    let counted = presence::count(items, floor);
+impl Class {
+    /// The floor that a verdict goes by.
+    fn judged_at(&self) -> f64 {
+        if self.floor > 0.0 {
+            self.floor
+        } else {
+            REFERENCE_FLOOR
+        }
+    }
+}
+
+/// What is reported of one class.
+fn of_counts(counted: &Counted, items: &[Item], floor: f64) -> PresenceFound {
+    let at = FLOORS.map(|floor| (floor, presence::reached(items, floor)));
     PresenceFound {
         verdict: counted.verdict().name().to_owned(),
         floor,
@@ -68,9 +83,7 @@ fn of_items(items: &[Item], own_floor: f64) -> PresenceFound {
         reached: counted.reached,
         explained: counted.explained,
         upper_limit: counted.upper_limit(),
-        reached_at: FLOORS
-            .map(|floor| (floor, presence::reached(items, floor)))
-            .to_vec(),
+        reached_at: at.to_vec(),
     }
 }
 
@@ -146,17 +159,6 @@ pub(super) fn warnings(classes: &BTreeMap<String, JointClass>) -> Vec<String> {
     absent.into_iter().chain(undecided).collect()
 }
 
-impl PresenceFound {
-    /// The counts behind it.
-    pub fn counted(&self) -> Counted {
-        Counted {
-            items: self.items,
-            reached: self.reached,
-            explained: self.explained,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use s2m_core::labels::Labels;
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_counts_once_and_by_its_own_floor() {
+    fn an_item_counts_once_and_a_class_by_its_own_floor() {
         let rows = Rows {
             classes: 1,
             class: vec![0.0; 4],
@@ -205,14 +207,24 @@ mod tests {
             stands_for: 0.0,
         };
         let items = [item(0.95), item(0.85), item(0.6), item(0.2)];
-        let found = of_items(&items, 0.8);
+        let at = |floor| of_counts(&presence::count(&items, floor, 0.0), &items, floor);
+        let found = at(0.8);
         assert_eq!((found.floor, found.reached, found.items), (0.8, 2, 4));
         assert_eq!(found.reached_at[0], (0.1, 4));
         assert_eq!(found.reached_at[9], (0.95, 1));
-        let found = of_items(&items, 0.0);
-        assert_eq!((found.floor, found.reached), (REFERENCE_FLOOR, 3));
+        let found = at(0.5);
         let kept = entry(&BTreeMap::from([("A".to_owned(), found.clone())])).unwrap();
         assert_eq!(kept.classes["A"], (0.5, 3, found.explained));
         assert_eq!(entry(&BTreeMap::new()), None);
+        let labels = Labels::new(["A"]).unwrap();
+        let query = Query::label(0, &labels);
+        let labelling = s2m_core::density::Labelling::one_of(&[1.0]).unwrap();
+        let class = |floor| Class {
+            weighting: Weighting::new(query.clone(), labelling.clone()).unwrap(),
+            query: query.clone(),
+            floor,
+        };
+        assert_eq!(class(0.8).judged_at(), 0.8);
+        assert_eq!(class(0.0).judged_at(), REFERENCE_FLOOR);
     }
 }
