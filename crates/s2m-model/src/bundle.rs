@@ -730,6 +730,15 @@ fn check_calibration(
     {
         return fault("ensemble is no rising function between posteriors".to_owned());
     }
+    if let Some(told) = entry
+        .witnesses
+        .filter(|told| !(told.is_finite() && *told >= 0.0))
+    {
+        return fault(format!("witnesses is {told}; it must be at least 0"));
+    }
+    if let Some(wrong) = entry.presence.as_ref().and_then(|p| p.fault(labels)) {
+        return fault(wrong);
+    }
     match entry.odds_clip {
         Some(clip) if clip.is_nan() || clip < 1.0 => {
             fault(format!("odds_clip is {clip}; it must be at least 1"))

@@ -16,5 +16,6 @@ pub mod logits;
 pub mod manifest;
 pub mod networks;
 pub mod onnx;
+pub mod presence;
 pub mod probe;
 pub mod runtime;

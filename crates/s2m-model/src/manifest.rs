@@ -11,6 +11,7 @@ use s2m_core::weight::Temperature;
 use serde::{Deserialize, Serialize};
 
 use crate::onnx;
+use crate::presence::PresenceEntry;
 
 /// The version of the bundle format that this program reads and writes.
 pub const FORMAT: u32 = 1;
@@ -396,6 +397,13 @@ pub struct CalibrationEntry {
     /// What networks that have no part in selecting say about generated items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ensemble: Option<EnsembleEntry>,
+    /// `Σ |AUC − ½|` by which witnesses still tell weighted generated items from real ones; left out where
+    /// they no longer do, and where nobody asked them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<f64>,
+    /// Which joint classes the data holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub presence: Option<PresenceEntry>,
 }
 
 /// Which posterior of a query weighs items.
@@ -537,6 +545,8 @@ impl Default for CalibrationEntry {
             floor: FloorValue::Same(0.0),
             audit: None,
             ensemble: None,
+            witnesses: None,
+            presence: None,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::draw::weigh_first;
 use crate::error::Error;
 use crate::models;
 use crate::pool::Pool;
+use crate::presence;
 use crate::progress::Progress;
 use crate::sample::MAX_JOINT_LABELS;
 use crate::session::{Machine, Session};
@@ -56,6 +57,10 @@ pub struct JointClass {
     pub calls_per_sample: Option<f64>,
     /// Whether enough supported proposals were seen.
     pub reachable: bool,
+    /// Whether the data holds such items: `present`, `undecided` or `absent`; left out where the bundle
+    /// does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_data: Option<&'static str>,
     /// The same after adaptation, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapted: Option<AdaptedClass>,
@@ -188,6 +193,7 @@ fn look(
             .then(|| reject::calls_per_sample(&log_weights, DEFAULT_TV))
             .flatten(),
         reachable,
+        in_data: presence::of(session.bundle, query).map(|seen| seen.verdict.name()),
         adapted: None,
     };
     Ok((class, mean))

@@ -27,6 +27,7 @@ mod pace;
 mod page;
 pub mod picture;
 pub mod pool;
+pub mod presence;
 pub mod progress;
 mod purity;
 pub mod report;

@@ -10,6 +10,7 @@ use crate::adapt::Stored;
 use crate::error::Error;
 use crate::models;
 use crate::output::{Existing, Staging};
+use crate::presence;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::samplers::SamplerChoice;
@@ -121,7 +122,11 @@ fn draw_all(
     progress: &dyn Progress,
 ) -> Result<Vec<Answer>, Error> {
     let journal = staging.path(JOURNAL);
+    let refused = |query: &Query| presence::refuse(session.bundle, query, &request.settings);
     if let [query] = queries {
+        if let Some(refusal) = refused(query) {
+            return Ok(vec![Err(refusal)]);
+        }
         let (mut pool, target) = session.plan(query, Some(&journal), progress)?;
         let job = Job {
             session,
@@ -137,6 +142,10 @@ fn draw_all(
     let mut answers = Vec::with_capacity(queries.len());
     let folders = folder_names(queries);
     for (query, folder) in queries.iter().zip(&folders) {
+        if let Some(refusal) = refused(query) {
+            answers.push(Err(refusal));
+            continue;
+        }
         let target = session.plan_shared(query, &mut pool, progress)?;
         let job = Job {
             session,
@@ -172,6 +181,10 @@ fn draw_all_adapted(
     };
     let mut answers = Vec::with_capacity(queries.len());
     for (at, (query, folder)) in queries.iter().zip(&folders).enumerate() {
+        if let Some(refusal) = presence::refuse(session.bundle, query, &request.settings) {
+            answers.push(Err(refusal));
+            continue;
+        }
         let own = format!("{folder}{}{PROPOSAL}", if alone { "" } else { "/" });
         // An interrupted run has left what it found; recycled proposals are searched for again.
         let recycles = matches!(request.settings.sampler, SamplerChoice::Resample { .. });

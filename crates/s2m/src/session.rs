@@ -22,6 +22,7 @@ use crate::draw::{Sequence, Target, draw, weigh_first};
 use crate::error::Error;
 use crate::output::Staging;
 use crate::pool::{ClassRule, Origin, Pool, row_shape};
+use crate::presence::{self, Cause};
 use crate::progress::{Progress, Silent};
 use crate::purity;
 use crate::report::{AppliedCalibration, Report, RuleName};
@@ -45,8 +46,8 @@ pub struct Machine<'a> {
 pub struct Refusal {
     /// The query as typed.
     pub query: String,
-    /// The sampler's answer.
-    pub failure: Failure,
+    /// Why.
+    pub failure: Cause,
     /// What to try.
     pub advice: &'static str,
 }
@@ -417,7 +418,7 @@ impl<'a> Session<'a> {
                 effective: 0.0,
                 bias: 0.0,
             },
-            warnings: Vec::new(),
+            warnings: presence::warnings(self.bundle, query, self.settings),
             seconds: 0.0,
         })
     }
@@ -523,7 +524,7 @@ pub(crate) fn refusal(failure: Failure, weighting: &Weighting, sampler: SamplerC
     let query = weighting.query().text().to_owned();
     Refusal {
         query,
-        failure,
+        failure: failure.into(),
         advice,
     }
 }

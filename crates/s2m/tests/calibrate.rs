@@ -76,13 +76,27 @@ fn exact_networks_need_no_calibration() {
         "{pair:?}"
     );
     assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+    // Bridges hold 16 % of what is generated and lie outside the data, and 14 of 23 modes are made more
+    // often than the 1 in 32 that they have there.
+    let (likeness, outside) = (found.likeness.unwrap(), found.way.outside.unwrap());
+    let wanted = 0.16 + 14.0 * (0.84 / 23.0 - 1.0 / 32.0);
+    assert!((outside - wanted).abs() < 0.01, "{outside} {wanted}");
+    assert!(likeness.before[0] > 0.1, "{likeness:?}");
+    assert!(!likeness.still_tell, "{likeness:?}");
+    assert_eq!(likeness.witnesses, 1);
+    for (query, joint) in &found.joint_classes {
+        let presence = joint.presence.as_ref().unwrap();
+        assert_eq!(presence.verdict, "present", "{query}: {presence:?}");
+    }
     let joint = &found.joint_classes["A - B"];
     assert!(joint.without_floor.unwrap().predicted_purity > 0.99);
     assert_eq!(joint.margin, None);
     // The bundle opens with what was found, and keeps the report.
     let bundle = models::open(&out).unwrap();
-    let temperature = bundle.manifest().calibration.temperature.real;
-    assert_eq!(temperature, found.real.used);
+    let kept = &bundle.manifest().calibration;
+    assert_eq!(kept.temperature.real, found.real.used);
+    assert_eq!(kept.witnesses, None);
+    assert_eq!(kept.presence.as_ref().unwrap().classes.len(), 3);
     let page = fs::read_to_string(out.join(PAGE)).unwrap();
     assert!(page.contains("A - B") && !page.contains("<script"));
     assert!(!page.contains("exclusion error"));
@@ -92,6 +106,33 @@ fn exact_networks_need_no_calibration() {
         report["held_out_real"],
         serde_json::json!(found.held_out_real)
     );
+}
+
+/// Less tempering is paid for where it is asked for, and a least share of every class still decides alone.
+#[test]
+fn likeness_is_what_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, out) = (recipe(folder.path(), 0), folder.path().join("soft.s2m"));
+    let mut soft = asked(Path::new("gaussians-exact"), &data, Some(&out));
+    soft.replace = true;
+    soft.settings.likeness = Some(0.95);
+    let found = calibrated(&soft).found;
+    let likeness = found.likeness.unwrap();
+    assert!(found.real.tempered && likeness.still_tell, "{likeness:?}");
+    let share = likeness.effective_share;
+    assert!((share - 0.95).abs() < 0.01, "{share}");
+    assert_eq!(likeness.stopped, "least share");
+    assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
+    let bundle = models::open(&out).unwrap();
+    assert_eq!(
+        bundle.manifest().calibration.witnesses,
+        Some(likeness.after[0])
+    );
+    soft.settings.least_effective_share = Some(0.99);
+    let found = calibrated(&soft).found;
+    let likeness = found.likeness.unwrap();
+    assert_eq!(likeness.stopped, "least share of a joint class");
+    assert!(likeness.effective_share > 0.95, "{likeness:?}");
 }
 
 /// Margins come when they are asked for, and go when they are not.

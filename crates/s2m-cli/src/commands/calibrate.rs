@@ -73,9 +73,14 @@ struct ChoiceOptions {
     #[arg(long, value_name = "D")]
     exclusion_error: Option<f64>,
 
-    /// Share of the effective sample size that the real output must leave
-    #[arg(long, value_name = "S", default_value_t = CalibrationSettings::default().least_effective_share)]
-    least_effective_share: f64,
+    /// Effective share of generated items down to which likeness to real ones is paid for; a smaller one
+    /// costs more calls [default: the knee]
+    #[arg(long, value_name = "S", conflicts_with = "least_effective_share")]
+    likeness: Option<f64>,
+
+    /// In the place of likeness: share of every class's effective sample size that the real output must leave
+    #[arg(long, value_name = "S")]
+    least_effective_share: Option<f64>,
 
     /// Largest floor that the purity may ask for
     #[arg(long, value_name = "T", default_value_t = CalibrationSettings::default().highest_floor)]
@@ -112,6 +117,7 @@ pub(crate) fn run(args: &CalibrateArgs, streams: &mut Streams<'_>) -> Result<Ans
         settings: CalibrationSettings {
             purity: choice.purity,
             exclusion_error: choice.exclusion_error,
+            likeness: choice.likeness,
             least_effective_share: choice.least_effective_share,
             highest_floor: choice.highest_floor,
             least_kept: choice.least_kept,
@@ -149,6 +155,17 @@ fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
         real.used,
         percent(real.after.error),
     )?;
+    if let Some(likeness) = &found.likeness {
+        writeln!(
+            streams.err,
+            "likeness: witnesses tell {:.3} without weights, {:.3} with them; {} of generated items effective ({}), {} outside the data",
+            likeness.before[0],
+            likeness.after[0],
+            percent(likeness.effective_share),
+            likeness.stopped,
+            percent(found.way.outside.unwrap_or_default()),
+        )?;
+    }
     writeln!(
         streams.err,
         "class: temperature {:.2}, mean distance {}; mean largest probability {:.3} on real, {:.3} on generated items",
@@ -166,6 +183,7 @@ fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
         "floor",
         "predicted purity",
         "without floor",
+        "in the data",
     ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     let share = |value: Option<f64>| value.map_or("-".to_owned(), percent);
@@ -180,6 +198,10 @@ fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
                     format!("{:.3}", joint.floor),
                     share(joint.with_floor.map(|p| p.predicted_purity)),
                     share(joint.without_floor.map(|p| p.predicted_purity)),
+                    joint
+                        .presence
+                        .as_ref()
+                        .map_or("-".to_owned(), |found| found.verdict.clone()),
                 ]
             }),
     );

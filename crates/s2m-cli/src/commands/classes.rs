@@ -93,11 +93,15 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
         "calls per sample",
         "reachable",
     ];
+    let in_data = found.classes.iter().any(|class| class.in_data.is_some());
+    if in_data {
+        heading.push("in the data");
+    }
     if args.adapt != AdaptName::None {
         heading.extend(["adapted calls per sample", "search"]);
     }
     let heading = heading.into_iter().map(str::to_owned).collect();
-    let row = |class: &JointClass| row(class, args.adapt != AdaptName::None);
+    let row = |class: &JointClass| row(class, [in_data, args.adapt != AdaptName::None]);
     let rows: Vec<Vec<String>> = std::iter::once(heading)
         .chain(found.classes.iter().map(row))
         .collect();
@@ -114,7 +118,8 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
     Ok(Answer::Yes)
 }
 
-fn row(class: &JointClass, adapts: bool) -> Vec<String> {
+/// The cells of a class, with its verdict and what adaptation makes of it where these are shown.
+fn row(class: &JointClass, [in_data, adapts]: [bool; 2]) -> Vec<String> {
     let calls = |calls: Option<f64>| calls.map_or("-".to_owned(), |calls| format!("{calls:.1}"));
     let mut row = vec![
         class.query.clone(),
@@ -124,6 +129,9 @@ fn row(class: &JointClass, adapts: bool) -> Vec<String> {
         calls(class.calls_per_sample),
         if class.reachable { "yes" } else { "no" }.to_owned(),
     ];
+    if in_data {
+        row.push(class.in_data.unwrap_or("-").to_owned());
+    }
     if adapts {
         let adapted = class.adapted.as_ref();
         row.push(calls(adapted.and_then(|a| a.calls_per_sample)));

@@ -100,7 +100,8 @@ struct GeneratorOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Fitting")]
 struct FittingOptions {
-    /// How the real output is fitted [default: all ways, and the one that leaves the most effective items]
+    /// How the real output is fitted [default: all ways, and the one that makes generated items most like
+    /// real ones]
     #[arg(long, value_enum, conflicts_with_all = ["backbone", "from"])]
     real: Option<WayName>,
 
@@ -144,6 +145,11 @@ struct FittingOptions {
     /// Seed of first weights and generated items
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+
+    /// Effective share of generated items down to which likeness to real ones is paid for; a smaller one
+    /// costs more calls [default: the knee]
+    #[arg(long, value_name = "S")]
+    likeness: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -236,6 +242,7 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
             batch: args.fitting.batch,
             items: args.fitting.items,
             seed: args.fitting.seed,
+            likeness: args.fitting.likeness,
         },
         onnxruntime: args.train.onnxruntime(),
         replace: args.force,

@@ -1,6 +1,7 @@
 //! Whole-program tests: run `s2m`, look at everything it printed and wrote.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod absent;
 mod adapting;
 mod errors;
 mod eval;

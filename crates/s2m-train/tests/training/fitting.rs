@@ -195,13 +195,21 @@ fn all_ways_are_tried_and_one_is_kept() {
     let kept = decided.split('`').nth(1).unwrap();
     assert_eq!(report["way"], ways[kept], "{decided}");
     for (name, way) in ways {
-        let percent = |key: &str| format!("{:.2} %", 100.0 * way[key].as_f64().unwrap());
-        let (share, error) = (percent("effective_share"), percent("reliability_error"));
-        assert!(
-            decided.contains(&format!("{name} {share}, off by {error}")),
-            "{decided}"
+        let number = |value: &serde_json::Value| format!("{:.3}", value.as_f64().unwrap());
+        let percent =
+            |value: &serde_json::Value| format!("{:.2} %", 100.0 * value.as_f64().unwrap());
+        let told = &way["witnesses"];
+        let words = format!(
+            "{name} AUC {}, {} effective, witnesses {} to {}, {} outside the data",
+            number(&way["auc"]),
+            percent(&way["effective_share"]),
+            number(&told[0]),
+            number(&told[1]),
+            percent(&way["outside"]),
         );
+        assert!(decided.contains(&words), "`{words}` is not in {decided}");
     }
+    assert_eq!(report["likeness"]["witnesses"], 3);
     let bundle = Bundle::open(&out).unwrap();
     assert!(
         bundle

@@ -1,8 +1,9 @@
 //! The order in which a calibration is chosen.
 //!
 //! Temperatures, the correction of D_v and label weights come from the first half of the held-out
-//! items, exclusion margins, where they are asked for, from the second. Of the generated items the first half decides how far D_v
-//! is tempered, and the second the floors and what is reported.
+//! items, exclusion margins, where they are asked for, from the second. Of the generated items the first half
+//! says what a temper of D_v leaves, and the second the floors and what is reported; witnesses say on both
+//! second halves how far D_v is tempered.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,8 +31,9 @@ use super::found::{
     Found, JointClass, LabelPair, LabelWeights, MarginFound, Prediction, RealFound, Reliability,
     Shares, Sureness, WayFound,
 };
-use super::held_out::{Half, Rows};
-use super::{CalibrationSettings, LabelWeightsChoice, audit, ensemble, reliability};
+use super::held_out::{Half, Rows, SaidBy};
+use super::likeness::{self, Told};
+use super::{CalibrationSettings, LabelWeightsChoice, audit, ensemble, presence, reliability};
 use crate::error::Error;
 
 /// Heaviest tail of weights, as a Pareto index; samplers state no error beyond it.
@@ -63,6 +65,8 @@ pub(super) struct HeldOut<'a> {
     pub(super) real: Rows,
     pub(super) generated: Rows,
     pub(super) audited: Option<(Rows, &'a [LabelSet])>,
+    /// Real outputs of other ways, as further witnesses.
+    pub(super) others: Vec<Told>,
 }
 
 /// The calibration and what led to it.
@@ -128,7 +132,7 @@ impl HeldOut<'_> {
         &self,
         labelling: &Labelling,
         rows: &Rows,
-        member: Option<usize>,
+        by: SaidBy,
         class_temperature: f64,
     ) -> Result<Option<(JointCalibration, temperature::TemperatureFit)>, Error> {
         let Some(sets) = self.bundle.label_sets() else {
@@ -141,7 +145,7 @@ impl HeldOut<'_> {
             .map(f64::ln)
             .collect();
         let held = targets::HeldOut {
-            logits: &rows.set_logits(member),
+            logits: &rows.set_logits(by),
             log_class: &log_class,
             labels: &rows.labels,
         };
@@ -179,7 +183,9 @@ impl HeldOut<'_> {
             .labelling(classes)
             .map_err(|e| Error::Setting(e.to_string()))?;
         let joint = match kind {
-            PosteriorKind::Joint => self.joint(&weights, &first, None, class.temperature)?,
+            PosteriorKind::Joint => {
+                self.joint(&weights, &first, SaidBy::Selecting, class.temperature)?
+            }
             PosteriorKind::Levels => None,
         };
         let mut work = Chosen {
@@ -204,12 +210,19 @@ impl HeldOut<'_> {
         };
         let margins = work.set_margins(settings, [&first, &second], &made_first)?;
         let by_likelihood = work.entry.temperature.real;
+        let way = likeness::way(&chosen.chosen, [&made_first, &made_second]);
+        let witnesses = likeness::witnesses(&self.real, &self.generated, &self.others);
+        let judged = likeness::Judged::new(way, witnesses, settings, clip);
+        work.entry.temperature.real *= judged.temper();
         work.temper(settings, &made_first)?;
         let ensemble = self.ensemble(&mut work, [&first, &made_first], class.temperature)?;
+        let likeness = judged.found(work.entry.temperature.real / by_likelihood);
+        work.entry.witnesses = likeness.still_tell.then_some(likeness.after[0]);
         let audited = self.audit(&mut work)?;
         let used = work.entry.temperature.real;
         let shares = work.shares(&made_second, [by_likelihood, used])?;
-        let joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
+        let mut joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
+        work.count_present(&self.real, &labelling, &mut joint_classes)?;
         let of_second = |log_odds: &dyn Fn(f32) -> f64| {
             let of = |rows: &Rows| rows.real.iter().map(|&v| log_odds(v)).collect();
             real_reliability(&[of(&second), of(&made_second)])
@@ -241,9 +254,15 @@ impl HeldOut<'_> {
             class_reliability: class_reliability(&second, class.temperature),
             class_on_real: sureness(&second.class, classes, class.temperature),
             class_on_generated: sureness(&made_second.class, classes, class.temperature),
-            way: way_found(&chosen, &made_first, clip),
+            way: WayFound {
+                auc: Some(real.auc),
+                witnesses: Some([likeness.before[0], likeness.after[0]]),
+                outside: Some(judged.outside()),
+                ..way_found(&chosen, &made_first, clip)
+            },
             ways: BTreeMap::new(),
             real,
+            likeness: Some(likeness),
             label_weights,
             joint_classes,
             audit: audited,
@@ -299,35 +318,28 @@ impl HeldOut<'_> {
         [real, made]: [&Rows; 2],
         class_temperature: f64,
     ) -> Result<Option<super::found::EnsembleFound>, Error> {
-        if work.joint.is_none() || made.sets.members.is_empty() {
+        let joint = self.bundle.manifest().classifier.joint.as_ref();
+        let members = joint.map_or(0, |joint| joint.members.len());
+        if work.joint.is_none() || members == 0 {
             return Ok(None);
         }
-        let mut others = Vec::new();
-        for member in 0..made.sets.members.len() {
-            let own = self.joint(&work.labelling, real, Some(member), class_temperature)?;
-            others.extend(own.map(|(calibration, _)| calibration));
-        }
+        let own = self.joint(&work.labelling, real, SaidBy::Others, class_temperature)?;
+        let Some((others, _)) = own else {
+            return Ok(None);
+        };
         let judged = |query: &Query| {
-            let others = others
-                .iter()
-                .map(|joint| work.weighting_by(query, None, Some(joint.clone())))
-                .collect::<Result<_, Error>>()?;
             Ok(ensemble::Judged {
                 selects: work.weighting(query, None)?,
-                others,
+                others: work.weighting_by(query, None, Some(others.clone()))?,
             })
         };
-        let classes = work
-            .queries
-            .iter()
-            .map(judged)
-            .collect::<Result<Vec<_>, Error>>()?;
+        let classes = work.queries.iter().map(judged);
+        let classes = classes.collect::<Result<Vec<_>, Error>>()?;
         let Some(curve) = ensemble::curve(made, &classes)? else {
             return Ok(None);
         };
-        work.entry.ensemble = Some(EnsembleEntry::of(others.len(), &curve));
-        let temperatures = others.iter().map(|joint| joint.temperature).collect();
-        Ok(Some(ensemble::found(temperatures, &curve)))
+        work.entry.ensemble = Some(EnsembleEntry::of(members, &curve));
+        Ok(Some(ensemble::found(members, others.temperature, &curve)))
     }
 
     /// What audited items say, where there are any; the entry learns it.
@@ -366,7 +378,7 @@ fn densities(weighting: &Weighting, rows: &Rows) -> Result<Vec<f64>, Error> {
     all.collect::<Result<_, _>>().map_err(said)
 }
 
-fn held_out(error: impl std::fmt::Display) -> Error {
+pub(super) fn held_out(error: impl std::fmt::Display) -> Error {
     Error::Setting(format!("held-out items: {error}"))
 }
 
@@ -582,6 +594,7 @@ impl Chosen<'_> {
     /// Raises D_v's temperature until every reachable joint class keeps enough of its items.
     fn temper(&mut self, settings: &CalibrationSettings, made: &Rows) -> Result<(), Error> {
         let clip = self.clip();
+        let least = likeness::least_of_a_class(settings);
         let reachable = self.reachable(made)?;
         let keeps_enough = |joint: &Reachable, temperature: f64| {
             let items = joint.items();
@@ -591,8 +604,7 @@ impl Chosen<'_> {
                 let index = tail_index(&odds::log_weights(items, temperature, clip));
                 index.is_some_and(|index| index > HEAVIEST_TAIL)
             };
-            share >= settings.least_effective_share * alone
-                && (share >= HARMLESS * alone || !heavy())
+            share >= least * alone && (share >= HARMLESS * alone || !heavy())
         };
         let temperature = &mut self.entry.temperature.real;
         // A class that was content may no longer be: round after round until none asks for more.
@@ -671,12 +683,44 @@ impl Chosen<'_> {
                 floor,
                 without_floor: at(0.0),
                 with_floor: at(floor),
+                presence: None,
             };
             report.insert(query.text().to_owned(), joint);
             floors.insert(query.text().to_owned(), floor);
         }
         self.entry.floor = FloorValue::ByQuery(floors);
         Ok(report)
+    }
+
+    /// Which joint classes the data holds, at their floors.
+    fn count_present(
+        &mut self,
+        real: &Rows,
+        labelling: &LabellingEntry,
+        joint_classes: &mut BTreeMap<String, JointClass>,
+    ) -> Result<(), Error> {
+        if self.bundle.labels().len() > MOST_LABELS {
+            return Ok(());
+        }
+        let class = |query: &Query| {
+            Ok(presence::Class {
+                query: query.clone(),
+                weighting: self.weighting(query, None)?,
+                floor: joint_classes
+                    .get(query.text())
+                    .map_or(0.0, |joint| joint.floor),
+            })
+        };
+        let classes = self.queries.iter().map(class);
+        let classes = classes.collect::<Result<Vec<_>, Error>>()?;
+        let found = presence::find(&classes, real, labelling)?;
+        self.entry.presence = presence::entry(&found);
+        for (query, found) in found {
+            if let Some(joint) = joint_classes.get_mut(&query) {
+                joint.presence = Some(found);
+            }
+        }
+        Ok(())
     }
 
     /// How much nearer to real items the weights bring generated ones; see [`RealFound::gain`].
@@ -719,7 +763,7 @@ fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
 
 /// What corrected odds leave of generated items, and how right they are on items that they were not
 /// fitted to.
-fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
+pub(super) fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
     let corrected = |v: &f32| choice.chosen.correction.log_odds(f64::from(*v)) as f32;
     let items = Generated {
         log_density: &vec![0.0; made.count()],
@@ -728,6 +772,9 @@ fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
     WayFound {
         effective_share: odds::effective_share(items, choice.chosen.temperature, clip),
         reliability_error: real_reliability(&choice.held_out).error,
+        auc: None,
+        witnesses: None,
+        outside: None,
     }
 }
 
@@ -784,13 +831,7 @@ fn sureness(rows: &[f32], classes: usize, temperature: f64) -> Sureness {
 /// What a person should know about a calibration.
 fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec<String> {
     let mut warnings = Vec::new();
-    let real = &found.real;
-    if real.tempered {
-        warnings.push(format!(
-            "the real output is tempered from {:.2} (its likelihood) to {:.2}, so that enough items keep weight",
-            real.by_likelihood, real.used
-        ));
-    }
+    warnings.extend(likeness::warnings(found));
     if labels > MOST_LABELS {
         warnings.push(format!(
             "more than {MOST_LABELS} labels: single labels are looked at in the place of joint classes; use --purity or --floor for combinations"
@@ -843,6 +884,7 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
             empty.join("; ")
         ));
     }
+    warnings.extend(presence::warnings(&found.joint_classes));
     let weights = &found.label_weights;
     let differs = weights
         .stated
@@ -924,9 +966,9 @@ mod tests {
         assert!((share - 1.0).abs() < 1e-6, "{share}");
     }
 
-    /// Margins and floors keep their half to themselves.
+    /// What is fitted to one half is reported on the other.
     #[test]
-    fn a_way_is_judged_by_the_first_half_alone() {
+    fn a_way_is_fitted_to_the_first_half_and_judged_by_the_second() {
         let bundle = per_class();
         let shown: Vec<(u32, u8)> = (0..600).map(|item| (item, (item % 3) as u8)).collect();
         let found = |change: &dyn Fn(&mut Rows, &mut Rows)| {
@@ -937,10 +979,13 @@ mod tests {
                 real,
                 generated,
                 audited: None,
+                others: Vec::new(),
             };
             let settings = CalibrationSettings::default();
             held_out.calibrate(&settings).unwrap().found
         };
+        let fitted = |found: &Found| [found.way.effective_share, found.way.reliability_error];
+        let judged = |found: &Found| [Some(found.real.auc), found.way.auc];
         let before = found(&|_, _| ());
         // Items are dealt in turn, the first one to the first half.
         let change = |rows: &mut Rows, first: usize, by: f32| {
@@ -954,8 +999,15 @@ mod tests {
             let of_real = found(&|real, _| change(real, part, 3.0));
             let of_generated = found(&|_, generated| change(generated, part, -3.0));
             for after in [of_real, of_generated] {
-                assert_eq!(after.way == before.way, part == 1, "{:?}", after.way);
-                assert_eq!(after.real.auc == before.real.auc, part == 0);
+                assert_eq!(
+                    fitted(&after) == fitted(&before),
+                    part == 1,
+                    "{:?}",
+                    after.way
+                );
+                assert_eq!(judged(&after) == judged(&before), part == 0);
+                let told = |found: &Found| found.likeness.as_ref().map(|l| l.before[0]);
+                assert_eq!(told(&after) == told(&before), part == 0);
             }
         }
     }
@@ -975,6 +1027,7 @@ mod tests {
             real: rows(&shown, 0.5),
             generated: generated(),
             audited: None,
+            others: Vec::new(),
         };
         let settings = CalibrationSettings {
             exclusion_error: Some(0.1),
@@ -988,6 +1041,57 @@ mod tests {
             panic!("{margin:?}");
         };
         assert_eq!((*rank, *items), (10, 100));
+    }
+
+    /// Items that show one label each, of which no two ever hold together.
+    #[test]
+    fn a_combination_that_no_item_has_is_absent() {
+        let shown: Vec<(u32, u8)> = (0..600).map(|item| (item, (item % 3) as u8)).collect();
+        let apart = |mut rows: Rows| {
+            for at in 0..rows.count() {
+                let own = rows
+                    .labels
+                    .get(at)
+                    .map_or(at % 3, |&label| usize::from(label));
+                for label in 0..3 {
+                    rows.class[at * 3 + label] = if label == own { 4.0 } else { -4.0 };
+                }
+            }
+            rows
+        };
+        let bundle = exact::open(&linear::linear(3));
+        let held_out = HeldOut {
+            bundle: &bundle,
+            real: apart(rows(&shown, 0.5)),
+            generated: apart(generated()),
+            audited: None,
+            others: Vec::new(),
+        };
+        let calibrated = held_out.calibrate(&CalibrationSettings::default()).unwrap();
+        let presence = |query: &str| {
+            let joint = &calibrated.found.joint_classes[query];
+            joint.presence.clone().unwrap()
+        };
+        for query in ["L0 - L1 - L2", "L1 - L0 - L2", "L2 - L0 - L1"] {
+            let found = presence(query);
+            assert_eq!((found.verdict.as_str(), found.items), ("present", 600));
+            assert_eq!(found.reached, 200, "{query}");
+        }
+        for query in ["L0 + L1 - L2", "L0 + L1 + L2"] {
+            let found = presence(query);
+            assert_eq!((found.verdict.as_str(), found.reached), ("absent", 0));
+            assert!((found.upper_limit - 20.0_f64.ln() / 600.0).abs() < 1e-12);
+            assert_eq!(found.floor, 0.5, "it has no floor of its own");
+        }
+        let kept = calibrated.entry.presence.unwrap();
+        assert_eq!((kept.items, kept.classes.len()), (600, 7));
+        assert_eq!(kept.classes["L0 + L1 - L2"], (0.5, 0, 0.0));
+        let warned = |text: &str| calibrated.found.warnings.iter().any(|w| w.contains(text));
+        assert!(
+            warned("the data may hold no item of L0 + L1 + L2; L0 + L1 - L2;"),
+            "{:?}",
+            calibrated.found.warnings
+        );
     }
 
     fn item(weight: f64, posterior: f64) -> purity::Item {

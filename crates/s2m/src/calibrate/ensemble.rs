@@ -1,7 +1,8 @@
 //! How right generated items are, by networks that had no part in selecting them.
 //!
 //! A network that selects by its own posterior picks its own errors too, so that what it says about the selected
-//! items is too sure. Other networks, trained on other parts of the same data, do not share these errors. Over
+//! items is too sure. Other networks, trained on other parts of the same data, do not share these errors. Their logits are
+//! averaged, not their probabilities: each alone knows less, and a mean of probabilities is too unsure where all agree. Over
 //! generated items of all joint classes, weighed as they are drawn: the mean posterior by the others, as a rising
 //! function of the posterior by the one that selects.
 
@@ -16,10 +17,10 @@ use crate::error::Error;
 const BINS: usize = 40;
 const WIDTH: f64 = 0.2;
 
-/// One joint class: how the network that selects weighs, and how each of the others would.
+/// One joint class: how the network that selects weighs, and how the others together would.
 pub(super) struct Judged {
     pub(super) selects: Weighting,
-    pub(super) others: Vec<Weighting>,
+    pub(super) others: Weighting,
 }
 
 /// The curve; none where nothing is supported.
@@ -55,12 +56,8 @@ fn add(rows: &Rows, class: &Judged, bins: &mut [[f64; 3]; BINS]) -> Result<(), E
             .item_posterior(rows.evidence(at))
             .map_err(said)?;
         let posterior = class.selects.plain(&item);
-        let mut others = 0.0;
-        for (member, weighting) in class.others.iter().enumerate() {
-            let item = weighting.item_posterior(rows.evidence_of_member(at, member));
-            others += weighting.plain(&item.map_err(said)?);
-        }
-        others /= class.others.len() as f64;
+        let item = class.others.item_posterior(rows.evidence_of_others(at));
+        let others = class.others.plain(&item.map_err(said)?);
         let bin = ((-(-posterior).ln_1p() / WIDTH) as usize).min(BINS - 1);
         for (sum, value) in bins[bin].iter_mut().zip([1.0, posterior, others]) {
             *sum += weight * value;
@@ -70,10 +67,10 @@ fn add(rows: &Rows, class: &Judged, bins: &mut [[f64; 3]; BINS]) -> Result<(), E
 }
 
 /// What the report says about it.
-pub(super) fn found(temperatures: Vec<f64>, curve: &Curve) -> EnsembleFound {
+pub(super) fn found(members: usize, temperature: f64, curve: &Curve) -> EnsembleFound {
     EnsembleFound {
-        members: temperatures.len(),
-        temperatures,
+        members,
+        temperature,
         curve: curve.corners().to_vec(),
     }
 }

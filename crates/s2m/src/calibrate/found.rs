@@ -37,6 +37,9 @@ pub struct Found {
     pub class_on_generated: Sureness,
     /// The real output.
     pub real: RealFound,
+    /// What witnesses tell of the weights; left out by versions that asked none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likeness: Option<LikenessFound>,
     /// What a way to fit the real output is chosen by.
     pub way: WayFound,
     /// The same of every way that was tried; empty where one was asked for.
@@ -127,7 +130,27 @@ pub struct RealFound {
     pub after: Reliability,
 }
 
-/// How corrected odds of the real output do before they are tempered, on the first half of the items.
+/// How well real outputs, as witnesses, tell held-out real items from generated ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LikenessFound {
+    /// Real outputs that were asked: its own, and those of other ways.
+    pub witnesses: usize,
+    /// `Σ |AUC − ½|` without weights, and its standard error.
+    pub before: [f64; 2],
+    /// The same with the weights as they are used.
+    pub after: [f64; 2],
+    /// Whether that is more than chance explains.
+    pub still_tell: bool,
+    /// Effective share of all generated items, with the weights as they are used.
+    pub effective_share: f64,
+    /// Why the real output is not tempered less.
+    pub stopped: String,
+    /// Effective shares that were looked at, and the sum at each.
+    pub path: Vec<[f64; 2]>,
+}
+
+/// How corrected odds of the real output do before they are tempered, on the first half of the items, and
+/// what witnesses say about them on the second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WayFound {
     /// Effective share of generated items that they leave.
@@ -135,6 +158,16 @@ pub struct WayFound {
     /// Mean distance of predicted and seen shares of real items, each item by a correction that was not
     /// fitted to it.
     pub reliability_error: f64,
+    /// Probability that a real item has the larger logit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auc: Option<f64>,
+    /// `Σ |AUC − ½|` over all witnesses: without weights, and with its weights tempered to the effective
+    /// share at which ways are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<[f64; 2]>,
+    /// Share of generated items outside the data, `E[(1 − odds)⁺]` before any tempering.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<f64>,
 }
 
 /// Posteriors by networks that had no part in selecting.
@@ -142,9 +175,9 @@ pub struct WayFound {
 pub struct EnsembleFound {
     /// Networks.
     pub members: usize,
-    /// Temperature of each.
-    pub temperatures: Vec<f64>,
-    /// From the posterior by the network that selects to the mean of theirs, on generated items.
+    /// Temperature of their mean logits.
+    pub temperature: f64,
+    /// From the posterior by the network that selects to theirs together, on generated items.
     pub curve: Vec<[f64; 2]>,
 }
 
@@ -221,6 +254,28 @@ pub struct JointClass {
     pub without_floor: Option<Prediction>,
     /// See `without_floor`.
     pub with_floor: Option<Prediction>,
+    /// Whether the data holds such items; left out where it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub presence: Option<PresenceFound>,
+}
+
+/// How many held-out real items have a posterior of a joint class that reaches a floor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PresenceFound {
+    /// `present`, `undecided` or `absent`.
+    pub verdict: String,
+    /// The floor that this goes by.
+    pub floor: f64,
+    /// Held-out real items.
+    pub items: usize,
+    /// Those that reach the floor.
+    pub reached: usize,
+    /// How many of these errors explain.
+    pub explained: f64,
+    /// Upper limit on the share of items that reach it, right in 95 of 100 cases.
+    pub upper_limit: f64,
+    /// Floors, and how many items reach each.
+    pub reached_at: Vec<(f64, usize)>,
 }
 
 /// An exclusion margin, or why there is none.

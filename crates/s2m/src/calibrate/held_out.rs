@@ -2,7 +2,7 @@
 //!
 //! Real ones are judged as files hold them. Both are cut into two halves. A real item is in one half with all the labels that it shows.
 
-use s2m_core::joint::SetShape;
+use s2m_core::joint::{SetLogits, SetShape};
 use s2m_core::labels::LabelSet;
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::weight::Evidence;
@@ -44,12 +44,22 @@ pub(crate) struct Rows {
     pub(super) items: Vec<u32>,
 }
 
+/// Whose word on label sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SaidBy {
+    /// The network that selects.
+    Selecting,
+    /// The others together.
+    Others,
+}
+
 /// Kept logits of label sets, row by row; nothing for bundles without a joint output.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sets {
     pub(crate) shape: SetShape,
     pub(crate) joint: Vec<f32>,
-    pub(crate) members: Vec<Vec<f32>>,
+    /// Of other networks, their logits averaged; empty where there are none.
+    pub(crate) others: Vec<f32>,
 }
 
 impl Default for Sets {
@@ -57,7 +67,7 @@ impl Default for Sets {
         Self {
             shape: SetShape::of(0),
             joint: Vec::new(),
-            members: Vec::new(),
+            others: Vec::new(),
         }
     }
 }
@@ -68,12 +78,9 @@ impl Sets {
         let Some(sets) = bundle.label_sets() else {
             return Self::default();
         };
-        let joint = bundle.manifest().classifier.joint.as_ref();
-        let members = joint.map_or(0, |joint| joint.members.len());
         Self {
             shape: sets.shape(),
-            joint: Vec::new(),
-            members: vec![Vec::new(); members],
+            ..Self::default()
         }
     }
 
@@ -85,6 +92,30 @@ impl Sets {
             self.shape.keep(row, kept);
         }
         kept
+    }
+
+    /// Adds the mean of several networks' logits for one item.
+    fn add_mean<'l>(&mut self, members: impl ExactSizeIterator<Item = SetLogits<'l>>) {
+        let (count, outputs) = (members.len(), self.shape.outputs());
+        if count == 0 {
+            return;
+        }
+        let (mut mean, mut one) = (vec![0.0_f32; outputs], vec![0.0_f32; outputs]);
+        for logits in members {
+            logits.fill(&mut one);
+            // A set that was not kept is at most as likely as the least that was.
+            let least = logits
+                .iter()
+                .map(|(_, logit)| logit as f32)
+                .fold(f32::INFINITY, f32::min);
+            let norm = s2m_core::log_sum_exp(one.iter().map(|&logit| f64::from(logit))) as f32;
+            for (mean, &logit) in mean.iter_mut().zip(&one) {
+                *mean += (logit.max(least) - norm) / count as f32;
+            }
+        }
+        let first = self.others.len();
+        self.others.resize(first + self.shape.width(), 0.0);
+        self.shape.keep(&mean, &mut self.others[first..]);
     }
 
     fn row<'r>(&self, rows: &'r [f32], at: usize) -> Option<&'r [f32]> {
@@ -113,21 +144,22 @@ impl Rows {
         }
     }
 
-    /// The evidence of one row with another network's word on the label set.
-    pub(crate) fn evidence_of_member(&self, at: usize, member: usize) -> Evidence<'_> {
-        let row = self.sets.row(&self.sets.members[member], at);
+    /// The evidence of one row with the other networks' word on the label set.
+    pub(crate) fn evidence_of_others(&self, at: usize) -> Evidence<'_> {
+        let row = self.sets.row(&self.sets.others, at);
         Evidence {
             joint: row.map(|row| self.sets.shape.read(row)),
             ..self.evidence(at)
         }
     }
 
-    /// Logits of all label sets, row by row: by the network that selects, or by another one.
-    pub(crate) fn set_logits(&self, member: Option<usize>) -> Vec<f32> {
-        let (rows, shape) = (
-            member.map_or(&self.sets.joint, |at| &self.sets.members[at]),
-            self.sets.shape,
-        );
+    /// Logits of all label sets, row by row, by the network that selects or by the others.
+    pub(crate) fn set_logits(&self, by: SaidBy) -> Vec<f32> {
+        let shape = self.sets.shape;
+        let rows = match by {
+            SaidBy::Selecting => &self.sets.joint,
+            SaidBy::Others => &self.sets.others,
+        };
         let mut logits = vec![0.0; self.count() * shape.outputs()];
         let kept = rows.chunks_exact(shape.width().max(1));
         for (row, logits) in kept.zip(logits.chunks_exact_mut(shape.outputs().max(1))) {
@@ -155,7 +187,7 @@ impl Rows {
             sets: Sets {
                 shape: self.sets.shape,
                 joint: sets(&self.sets.joint),
-                members: self.sets.members.iter().map(|rows| sets(rows)).collect(),
+                others: sets(&self.sets.others),
             },
             labels: kept
                 .iter()
@@ -239,7 +271,13 @@ pub(crate) fn real_rows(
     let mut sets = Sets::of(bundle);
     if let Some(logits) = answers.next() {
         sets.joint = sets.keep(&logits);
-        sets.members = answers.map(|logits| sets.keep(&logits)).collect();
+        let members: Vec<Vec<f32>> = answers.map(|logits| sets.keep(&logits)).collect();
+        for at in 0..real.len() {
+            let (shape, width) = (sets.shape, sets.shape.width());
+            let row = |rows: &Vec<f32>| rows[at * width..(at + 1) * width].to_vec();
+            let rows: Vec<Vec<f32>> = members.iter().map(row).collect();
+            sets.add_mean(rows.iter().map(|row| shape.read(row)));
+        }
     }
     Ok(Rows {
         sets,
@@ -329,9 +367,9 @@ pub(crate) fn generated_rows(
             if let Some(joint) = evidence.joint {
                 rows.sets.joint.extend(joint.row());
             }
-            for (member, kept) in rows.sets.members.iter_mut().enumerate() {
-                kept.extend(shape.member(logits.row(at), member).row());
-            }
+            let members = 0..shape.members;
+            rows.sets
+                .add_mean(members.map(|member| shape.member(logits.row(at), member)));
         }
         progress.at(first + numbers.len() as u64);
     }

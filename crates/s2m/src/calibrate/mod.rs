@@ -3,6 +3,8 @@
 //! - `held_out`: logits of real and of fresh generated items, from the bundle's own files;
 //! - `choose`: the order in which temperatures, corrections, floors and margins are chosen;
 //! - `ensemble`: what networks that had no part in selecting say;
+//! - `likeness`: what witnesses say about the weights, and how far they are tempered;
+//! - `presence`: which joint classes the data holds;
 //! - `audit`: what fully labelled items say, where there are any;
 //! - [`found`], `page`: the report, as JSON and as a page, both kept in the bundle.
 //!
@@ -13,7 +15,9 @@ mod choose;
 mod ensemble;
 pub mod found;
 pub(crate) mod held_out;
+pub(crate) mod likeness;
 mod page;
+mod presence;
 
 use std::path::{Path, PathBuf};
 
@@ -48,10 +52,14 @@ pub const PAGE: &str = "calibration.html";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct CalibrationSettings {
-    /// D_v is tempered until the weights of every reachable joint class keep this share of the
-    /// effective sample size that they have without D_v, and have no heavier tail than samplers can
-    /// state an error for.
-    pub least_effective_share: f64,
+    /// Effective share of generated items down to which likeness to real ones is paid for; the knee where
+    /// left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub likeness: Option<f64>,
+    /// In the place of likeness: D_v is tempered until the weights of every reachable joint class keep this
+    /// share of the effective sample size that they have without D_v.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_effective_share: Option<f64>,
     /// δ: largest share of held-out items with an excluded label that may get weight; no margins where
     /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +102,8 @@ impl LabelWeightsChoice {
 impl Default for CalibrationSettings {
     fn default() -> Self {
         Self {
-            least_effective_share: 0.65,
+            likeness: None,
+            least_effective_share: None,
             exclusion_error: None,
             purity: 0.985,
             highest_floor: 0.95,
@@ -112,7 +121,10 @@ impl CalibrationSettings {
     /// Refuses numbers that no calibration can be chosen by.
     pub fn check(&self) -> Result<(), Error> {
         let shares = [
-            ("least-effective-share", self.least_effective_share),
+            (
+                "least-effective-share",
+                self.least_effective_share.unwrap_or(0.0),
+            ),
             ("purity", self.purity),
             ("highest-floor", self.highest_floor),
             ("least-kept", self.least_kept),
@@ -123,6 +135,13 @@ impl CalibrationSettings {
                     "`calibration.{name}` is {share}; it must be from 0 to below 1"
                 )));
             }
+        }
+        if let Some(share) = self.likeness
+            && !(share > 0.0 && share <= 1.0)
+        {
+            return Err(Error::Setting(format!(
+                "`calibration.likeness` is {share}; it must be above 0 and at most 1"
+            )));
         }
         if let Some(error) = self.exclusion_error
             && !(error > 0.0 && error < 1.0)
@@ -206,11 +225,29 @@ pub fn calibrate(
         real,
         generated: generated_rows(bundle, count, engine, progress)?,
         audited,
+        others: Vec::new(),
     };
     progress.begin("choosing the calibration", None);
     let calibrated = held_out.calibrate(settings)?;
     progress.end();
     Ok(calibrated)
+}
+
+/// Calibrates a bundle by what its networks said, under the eyes of other ways too.
+pub(crate) fn calibrate_among(
+    bundle: &Bundle,
+    own: likeness::Scored,
+    others: Vec<likeness::Told>,
+    settings: &CalibrationSettings,
+) -> Result<Calibrated, Error> {
+    let held_out = HeldOut {
+        bundle,
+        real: own.real,
+        generated: own.generated,
+        audited: None,
+        others,
+    };
+    held_out.calibrate(settings)
 }
 
 impl Calibrated {
@@ -389,10 +426,6 @@ fn renumber(data: &mut Loaded, labels: &Labels) -> Result<(), Error> {
 /// Bins of a reliability curve.
 const BINS: usize = 10;
 
-/// Largest reliability error of odds that count as reliable: the width of a bin. A smaller one would ask
-/// of a few hundred held-out items what only thousands can show.
-pub(crate) const RELIABLE: f64 = 1.0 / BINS as f64;
-
 /// Of items with about the same predicted probability: the mean prediction and the share for which it
 /// was so, by weight.
 fn reliability(items: impl Iterator<Item = (f64, bool, f64)>) -> Reliability {
@@ -422,6 +455,10 @@ fn reliability(items: impl Iterator<Item = (f64, bool, f64)>) -> Reliability {
 
 #[cfg(test)]
 mod tests {
+    use s2m_core::calibration::presence as pres;
+    use s2m_core::calibration::temper::{KNEE, LEAST_SHARE, SHARES};
+    use s2m_core::calibration::witness::TELLS;
+
     use super::*;
 
     #[test]
@@ -442,7 +479,6 @@ mod tests {
     #[test]
     fn the_guides_have_the_defaults() {
         let CalibrationSettings {
-            least_effective_share: share,
             purity,
             highest_floor: highest,
             least_kept: kept,
@@ -450,11 +486,34 @@ mod tests {
         } = CalibrationSettings::default();
         let guide = include_str!("../../../../docs/calibration.md");
         assert!(guide.contains(&format!("`--purity` ({purity} unless said otherwise)")));
-        assert!(guide.contains(&format!("a reliability error of at most {RELIABLE}")));
+        let (knee, least, first) = (KNEE, LEAST_SHARE, SHARES[0]);
+        assert!(guide.contains(&format!("by at least {knee} of what it is without weights")));
+        assert!(guide.contains(&format!("from {first} down to {least}")));
+        assert!(guide.contains(&format!("{TELLS} standard errors")));
+        let (enough, floor) = (pres::ENOUGH, pres::REFERENCE_FLOOR);
+        assert!(guide.contains(&format!(
+            "at least {enough} items beyond what errors explain"
+        )));
+        assert!(guide.contains(&format!("(these explain {} items at most)", enough / 2.0)));
+        assert!(guide.contains(&format!("reaches its floor ({floor} where it has none")));
         let guide = include_str!("../../../../docs/training.md");
         assert!(guide.contains(&format!(
-            "| {share}, {purity}, {highest}, {kept}, no margins,"
+            "| the knee, none, {purity}, {highest}, {kept}, no margins,"
         )));
+    }
+
+    #[test]
+    fn run_files_with_and_without_a_least_share_are_read() {
+        let read = |text: &str| toml::from_str::<CalibrationSettings>(text).unwrap();
+        assert_eq!(read(""), CalibrationSettings::default());
+        let old = read("least-effective-share = 0.65\npurity = 0.985\n");
+        assert_eq!(
+            (old.least_effective_share, old.likeness),
+            (Some(0.65), None)
+        );
+        assert_eq!(read("likeness = 0.3").likeness, Some(0.3));
+        let written = toml::to_string(&CalibrationSettings::default()).unwrap();
+        assert_eq!(read(&written), CalibrationSettings::default());
     }
 
     #[test]
@@ -472,6 +531,13 @@ mod tests {
             ..CalibrationSettings::default()
         };
         assert!(settings.check().is_err());
+        for share in [0.0, 1.1, f64::NAN] {
+            let settings = CalibrationSettings {
+                likeness: Some(share),
+                ..CalibrationSettings::default()
+            };
+            assert!(settings.check().is_err(), "{share}");
+        }
         for error in [0.0, 1.0, f64::NAN] {
             let settings = CalibrationSettings {
                 exclusion_error: Some(error),

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::RELIABLE;
 use super::found::{Found, JointClass, MarginFound, Reliability, WayFound};
 use crate::page::html::{count, escape};
 use crate::page::{document, plots, section};
@@ -101,6 +100,10 @@ fn joint_classes(found: &Found) -> String {
         "predicted purity<small>without the floor</small>",
         "predicted purity<small>with it</small>",
     ];
+    let present = found.joint_classes.values().any(|j| j.presence.is_some());
+    if present {
+        heads.push("in the data<small>held-out items that reach the floor, and how many of them errors explain</small>");
+    }
     let margins = found.joint_classes.values().any(|j| j.margin.is_some());
     if margins {
         heads.extend(["margin", "exclusion error<small>promised</small>"]);
@@ -117,6 +120,9 @@ fn joint_classes(found: &Found) -> String {
             percent(joint.without_floor.map(|p| p.predicted_purity)),
             percent(joint.with_floor.map(|p| p.predicted_purity)),
         ];
+        if present {
+            cells.push(presence(joint));
+        }
         if margins {
             cells.extend(margin(joint));
         }
@@ -136,6 +142,19 @@ fn joint_classes(found: &Found) -> String {
         );
     }
     table(&caption, &heads, &rows).replacen("<table>", "<table class=\"wide\">", 1)
+}
+
+/// Whether the data holds a class, and by what counts.
+fn presence(joint: &JointClass) -> String {
+    joint.presence.as_ref().map_or("–".to_owned(), |found| {
+        format!(
+            "{}<small>{} of {}, {:.1} explained</small>",
+            escape(&found.verdict),
+            count(found.reached),
+            count(found.items),
+            found.explained
+        )
+    })
 }
 
 /// A margin and what it promises.
@@ -221,12 +240,44 @@ fn real(found: &Found) -> String {
         "loss",
         "above the least<small>± standard error</small>",
     ];
-    said + &ways(found)
+    said + &likeness(found)
+        + &ways(found)
         + &table(
             "Loss of a real and a generated item together, on items that the correction was not fitted to. The simplest within one standard error of the least is chosen.",
             &heads,
             &rows,
         )
+}
+
+/// What witnesses tell before and after, and why the real output is not tempered less.
+fn likeness(found: &Found) -> String {
+    let Some(likeness) = &found.likeness else {
+        return String::new();
+    };
+    let path = |[share, sum]: &[f64; 2]| vec![percent(Some(*share)), format!("{sum:.3}")];
+    let rows: Vec<Vec<String>> = likeness.path.iter().map(path).collect();
+    let told = if likeness.still_tell {
+        "as long as they do, predicted purity is an upper value"
+    } else {
+        "no more than chance explains"
+    };
+    let said = format!(
+        "<p>{} tell real from generated items by {:.3} ± {:.3} without weights and by {:.3} ± {:.3} with them, {told}. \
+         The weights leave {} of all generated items effective; why not less: {}.</p>\n",
+        match likeness.witnesses {
+            1 => "One witness, the real output itself, can".to_owned(),
+            many => format!("{many} witnesses"),
+        },
+        likeness.before[0],
+        likeness.before[1],
+        likeness.after[0],
+        likeness.after[1],
+        percent(Some(likeness.effective_share)),
+        escape(&likeness.stopped),
+    );
+    let caption =
+        "What witnesses tell, Σ|AUC − ½|, when the real output is tempered to an effective share.";
+    said + &table(caption, &["effective share", "witnesses"], &rows)
 }
 
 /// The ways to fit the real output, where several were tried.
@@ -236,24 +287,30 @@ fn ways(found: &Found) -> String {
     }
     let row = |(name, way): (&String, &WayFound)| {
         let chosen = if *way == found.way { " (kept)" } else { "" };
+        let number = |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{v:.3}"));
         vec![
             format!("{}{chosen}", escape(name)),
+            number(way.auc),
             percent(Some(way.effective_share)),
+            number(way.witnesses.map(|[before, _]| before)),
+            number(way.witnesses.map(|[_, after]| after)),
+            percent(way.outside),
             percent(Some(way.reliability_error)),
         ]
     };
-    let caption = format!(
-        "Ways to fit it, by its corrected odds on the first half of the items, before any tempering. Kept is the \
-         one that leaves the most effective items among those off by at most {}.",
-        percent(Some(RELIABLE))
-    );
+    let caption = "Ways to fit it. Kept is the one whose weights, tempered to the same effective share, leave \
+                   the least to all ways as witnesses; within one standard error the simplest.";
     let heads = [
         "way",
-        "effective share<small>of generated items</small>",
+        "AUC",
+        "effective share<small>of generated items, untempered</small>",
+        "witnesses<small>without weights</small>",
+        "witnesses<small>with its weights</small>",
+        "outside the data<small>of generated items</small>",
         "mean distance<small>of predicted and seen</small>",
     ];
     let rows: Vec<Vec<String>> = found.ways.iter().map(row).collect();
-    table(&caption, &heads, &rows)
+    table(caption, &heads, &rows)
 }
 
 fn label_weights(found: &Found) -> String {

@@ -1,32 +1,96 @@
 //! Which of the ways to fit the real output is kept.
 //!
-//! Among the ways whose corrected odds are reliable on held-out items, the one that leaves the largest
-//! effective share of generated items, before any tempering; the simplest of those that leave as much.
-//! Odds that separate real from generated items well are worth nothing here: they leave a handful of
-//! items with all the weight, and tempering then takes away what they said.
+//! Every way is asked about the same held-out real items and the same generated ones, and all of them are
+//! witnesses: kept is the way whose weights make generated items most like real ones, and its bundle is
+//! calibrated again with all ways as witnesses. The rule is [`s2m_core::calibration::temper`]'s.
 
-use crate::calibrate::RELIABLE;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use s2m_data::recipe::Loaded;
+use s2m_model::bundle::Bundle;
+
+use super::Way;
 use crate::calibrate::found::WayFound;
+use crate::calibrate::likeness::{Compared, Scored, Told, compare};
+use crate::calibrate::{Calibrated, CalibrationSettings, Engine, Subject, calibrate_among};
+use crate::error::Error;
+use crate::progress::Progress;
 
-/// Effective shares that differ by no more than this, relatively, are the same.
-const SAME: f64 = 0.01;
+/// Trained ways, the simplest first, and the data that they were trained on.
+pub(super) struct Trained<'a> {
+    pub(super) ways: &'a [Way],
+    /// Folder of each way's bundle.
+    pub(super) bundles: &'a [PathBuf],
+    pub(super) data: &'a Loaded,
+}
 
-/// The place of the way to keep, and why; the simplest way comes first, and there is one at least.
-pub(super) fn choose(ways: &[WayFound]) -> (usize, &'static str) {
-    let reliable = |way: &WayFound| way.reliability_error <= RELIABLE;
-    let shares = ways.iter().filter(|way| reliable(way));
-    let largest = shares.map(|way| way.effective_share).reduce(f64::max);
-    if let Some(largest) = largest {
-        let enough =
-            |way: &WayFound| reliable(way) && way.effective_share >= (1.0 - SAME) * largest;
-        let at = ways.iter().position(enough).unwrap_or(0);
-        return (at, "leaves the most effective items among reliable ways");
+/// The way that is kept.
+pub(super) struct Kept {
+    /// Its place.
+    pub(super) at: usize,
+    /// Its calibration, which also tells of the others.
+    pub(super) calibrated: Calibrated,
+    /// Why, in a line.
+    pub(super) why: String,
+}
+
+/// Asks every way, keeps one and calibrates it again.
+pub(super) fn keep(
+    trained: &Trained<'_>,
+    settings: &CalibrationSettings,
+    engine: &Engine<'_>,
+    progress: &dyn Progress,
+) -> Result<Kept, Error> {
+    let opened = trained.bundles.iter().map(|path| Bundle::open(path));
+    let bundles = opened.collect::<Result<Vec<_>, _>>()?;
+    let mut scored = Vec::with_capacity(bundles.len());
+    for bundle in &bundles {
+        let subject = Subject {
+            bundle,
+            data: trained.data,
+            audit: None,
+        };
+        scored.push(Scored::of(subject, settings, engine, progress)?);
     }
-    let errors = ways.iter().map(|way| way.reliability_error).enumerate();
-    let least = errors.min_by(|a, b| a.1.total_cmp(&b.1));
-    (
-        least.map_or(0, |(at, _)| at),
-        "is the most reliable way, and none is reliable enough",
+    progress.begin("choosing the calibration", None);
+    let compared = compare(&scored, settings)?;
+    let at = compared.kept;
+    let own = scored.remove(at);
+    let others: Vec<Told> = scored.iter().map(Scored::told).collect();
+    let mut calibrated = calibrate_among(&bundles[at], own, others, settings)?;
+    progress.end();
+    let why = in_words(trained.ways, &compared);
+    if trained.ways.len() > 1 {
+        calibrated.found.way = compared.ways[at];
+        let names = trained.ways.iter().map(|way| way.name().to_owned());
+        calibrated.found.ways = names.zip(compared.ways).collect::<BTreeMap<_, _>>();
+    }
+    Ok(Kept {
+        at,
+        calibrated,
+        why,
+    })
+}
+
+/// What is kept, and what each way is chosen by.
+fn in_words(ways: &[Way], compared: &Compared) -> String {
+    let words = |(way, found): (&Way, &WayFound)| {
+        let [before, after] = found.witnesses.unwrap_or_default();
+        format!(
+            "{} AUC {:.3}, {:.2} % effective, witnesses {before:.3} to {after:.3}, {:.2} % outside the data",
+            way.name(),
+            found.auc.unwrap_or_default(),
+            100.0 * found.effective_share,
+            100.0 * found.outside.unwrap_or_default(),
+        )
+    };
+    let all: Vec<String> = ways.iter().zip(&compared.ways).map(words).collect();
+    format!(
+        "real output: `{}` makes generated items most like real ones, or as much as any and more simply, at an effective share of {:.2} ({})",
+        ways[compared.kept].name(),
+        compared.share,
+        all.join("; ")
     )
 }
 
@@ -35,39 +99,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_effective_share_among_reliable_ways_is_kept() {
-        let kept = |ways: [[f64; 2]; 3]| {
-            let found = |[effective_share, reliability_error]: [f64; 2]| WayFound {
-                effective_share,
-                reliability_error,
-            };
-            choose(&ways.map(found)).0
+    fn the_line_names_every_way_and_what_it_is_chosen_by() {
+        let way = |auc, effective_share, after| WayFound {
+            effective_share,
+            reliability_error: 0.0,
+            auc: Some(auc),
+            witnesses: Some([0.9, after]),
+            outside: Some(0.125),
         };
-        // Effective share and reliability error of shared, frozen and smoothed, and which is kept.
-        let table = [
-            ([[0.01, 0.01], [0.40, 0.04], [0.02, 0.00]], 1),
-            // The largest share is not reliable.
-            ([[0.01, 0.01], [0.40, 0.11], [0.02, 0.00]], 2),
-            // At the limit is within it.
-            ([[0.01, 0.01], [0.40, 0.10], [0.02, 0.00]], 1),
-            // Within one in a hundred of the largest: the simpler one.
-            ([[0.397, 0.05], [0.398, 0.00], [0.40, 0.00]], 0),
-            ([[0.395, 0.05], [0.397, 0.09], [0.40, 0.00]], 1),
-            ([[0.395, 0.05], [0.395, 0.00], [0.40, 0.00]], 2),
-            // One that is not reliable takes no part, in a tie neither.
-            ([[0.40, 0.20], [0.397, 0.09], [0.40, 0.00]], 1),
-            ([[0.90, 0.20], [0.30, 0.09], [0.10, 0.00]], 1),
-            // None is reliable: the most reliable one, whatever it leaves; the simpler of two.
-            ([[0.90, 0.40], [0.50, 0.30], [0.01, 0.20]], 2),
-            ([[0.10, 0.20], [0.50, 0.20], [0.01, 0.30]], 0),
-        ];
-        for (ways, wanted) in table {
-            assert_eq!(kept(ways), wanted, "{ways:?}");
-        }
-        let alone = WayFound {
-            effective_share: 0.0,
-            reliability_error: 1.0,
+        let compared = Compared {
+            kept: 0,
+            share: 0.3,
+            ways: vec![way(0.95, 0.1, 0.23), way(0.6, 0.74, 0.72)],
         };
-        assert_eq!(choose(&[alone]).0, 0);
+        assert_eq!(
+            in_words(&[Way::Shared, Way::Frozen], &compared),
+            "real output: `shared` makes generated items most like real ones, or as much as any and more simply, at an effective share of 0.30 (shared AUC 0.950, 10.00 % effective, witnesses 0.900 to 0.230, 12.50 % outside the data; frozen AUC 0.600, 74.00 % effective, witnesses 0.900 to 0.720, 12.50 % outside the data)"
+        );
     }
 }

@@ -8,19 +8,20 @@
 mod choice;
 mod schedule;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
 use s2m_model::manifest::{GeneratorEntry, Prior};
+use s2m_model::networks::RunSettings;
 use s2m_model::probe::{ProbeError, Probed, Said, probe};
 use s2m_model::runtime::Runtime;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::calibrate::found::{Found, WayFound};
+use crate::calibrate::found::Found;
+use crate::calibrate::{Calibrated, CalibrationSettings, Engine};
 use crate::error::Error;
 use crate::models;
 use crate::output::write_whole;
@@ -28,6 +29,7 @@ use crate::own_data;
 use crate::progress::Progress;
 use crate::trainer::{Ended, Job, Kind, Train};
 
+use choice::Trained;
 use schedule::Schedule;
 pub use schedule::{DEFAULT_ITEMS, Way};
 
@@ -107,6 +109,8 @@ pub struct Training {
     pub items: Option<u32>,
     /// Seed of first weights and generated items.
     pub seed: u64,
+    /// Effective share down to which likeness to real items is paid for; the knee where left out.
+    pub likeness: Option<f64>,
 }
 
 /// A trunk that is trained.
@@ -175,6 +179,11 @@ pub fn fit(
     progress: &dyn Progress,
 ) -> Result<Answer, Error> {
     let name = bundle_name(request)?;
+    let settings = CalibrationSettings {
+        likeness: request.training.likeness,
+        ..CalibrationSettings::default()
+    };
+    settings.check()?;
     let runtime = Runtime::load(request.onnxruntime)?;
     let generator = Described::of(request, &runtime)?;
     let mut recipe = own_data::recipe(request.data, &name, &labelling(request)?)?;
@@ -205,8 +214,7 @@ pub fn fit(
     }
     let schedule = Schedule::new(request, &data, &work, trainer.device())?;
     let ways = schedule.ways(request.training.way);
-    drop(data);
-    let (mut found, mut made_by) = (Vec::new(), Vec::new());
+    let mut bundles = Vec::new();
     for &way in &ways {
         if ways.len() > 1 {
             progress.note(&format!(
@@ -230,42 +238,33 @@ pub fn fit(
             "{}-seed-{}.s2m",
             recipe.name, request.training.seed
         ));
-        found.push(Found::read(&made)?.way);
-        made_by.push(made);
+        bundles.push(made);
     }
-    let (at, why) = choice::choose(&found);
-    let mut tried = BTreeMap::new();
-    if ways.len() > 1 {
-        let line = format!(
-            "real output: `{}` {why} ({})",
-            ways[at].name(),
-            in_words(&ways, &found)
-        );
-        progress.note(&line);
-        decided.push(line);
-        let names = ways.iter().map(|way| way.name().to_owned());
-        tried = names.zip(found).collect();
-    }
-    publish(&made_by[at], request.out, &name, tried)?;
+    let (made, calibrated) = if ways.len() > 1 || settings.likeness.is_some() {
+        let trained = Trained {
+            ways: &ways,
+            bundles: &bundles,
+            data: &data,
+        };
+        let engine = Engine {
+            runtime: &runtime,
+            run: RunSettings::default(),
+        };
+        let kept = choice::keep(&trained, &settings, &engine, progress)?;
+        if ways.len() > 1 {
+            progress.note(&kept.why);
+            decided.push(kept.why);
+        }
+        (&bundles[kept.at], Some(kept.calibrated))
+    } else {
+        (&bundles[0], None)
+    };
+    publish(made, request.out, &name, calibrated)?;
     Ok(Answer::Fitted(Fitted {
         bundle: request.out.to_owned(),
         decided,
         notes,
     }))
-}
-
-/// What each way is chosen by.
-fn in_words(ways: &[Way], found: &[WayFound]) -> String {
-    let words = |(way, found): (&Way, &WayFound)| {
-        format!(
-            "{} {:.2} %, off by {:.2} %",
-            way.name(),
-            100.0 * found.effective_share,
-            100.0 * found.reliability_error
-        )
-    };
-    let all: Vec<String> = ways.iter().zip(found).map(words).collect();
-    all.join("; ")
 }
 
 /// The bundle's name, out of its folder's.
@@ -409,20 +408,22 @@ fn write_work(work: &Path, probed: &Probed) -> Result<(), Error> {
 const GENERATOR: &str = "generator.onnx";
 const ENTRY: &str = "generator.toml";
 
-/// Puts a finished bundle where it was asked for, under its name; it appears whole.
+/// Puts a finished bundle where it was asked for, under its name and with another calibration where it
+/// has one; it appears whole.
 fn publish(
     made: &Path,
     out: &Path,
     name: &str,
-    ways: BTreeMap<String, WayFound>,
+    calibrated: Option<Calibrated>,
 ) -> Result<(), Error> {
     let bundle = Bundle::open(made)?;
-    let mut manifest = bundle.manifest().clone();
+    let (mut manifest, mut found) = match calibrated {
+        Some(calibrated) => (calibrated.manifest(bundle.manifest()), calibrated.found),
+        None => (bundle.manifest().clone(), Found::read(made)?),
+    };
     name.clone_into(&mut manifest.name);
     let text = toml::to_string(&manifest).map_err(|e| Error::Setting(e.to_string()))?;
-    let mut found = Found::read(made)?;
     name.clone_into(&mut found.model);
-    found.ways = ways;
     let mut changed = found.files()?.to_vec();
     changed.push((MANIFEST, text));
     let mut files = models::files(made)?;
