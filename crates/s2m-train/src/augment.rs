@@ -5,7 +5,7 @@
 //! y[r, c] = 0 in a square of side `cutout`, whose centre is uniform over the picture
 //! ```
 //!
-//! What is moved in from outside is black; what is cut out is mid-grey. Numbers come from the step's own draws, so that an item is changed
+//! What is moved in from outside is black, or the picture mirrored at its edge; what is cut out is mid-grey. Numbers come from the step's own draws, so that an item is changed
 //! alike on every device, and in every replica alone or among others.
 //! Reference: DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout", 2017.
 
@@ -28,6 +28,37 @@ pub struct Augment {
     /// Side in pixels of the square that is cut out; the part of it that lies in the picture counts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cutout: i64,
+    /// What comes in from outside where a picture is moved.
+    #[serde(default, skip_serializing_if = "Edge::is_black")]
+    pub edge: Edge,
+}
+
+/// What lies outside a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Edge {
+    #[default]
+    Black,
+    /// The picture again, mirrored at its edge.
+    Mirror,
+}
+
+impl Edge {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_black(&self) -> bool {
+        *self == Self::Black
+    }
+
+    /// Pictures `[items, channels, height, width]` with so many pixels more on every side.
+    fn pad(self, x: &Tensor, pad: i64) -> Tensor {
+        match self {
+            Self::Black => x.pad([pad, pad, pad, pad], "constant", BLACK),
+            Self::Mirror => x.reflection_pad2d([pad, pad, pad, pad]),
+        }
+    }
 }
 
 #[allow(
@@ -97,9 +128,7 @@ impl Augment {
         let columns = columns + start(right); // [items, width]
         let rows = line(height) + start(down); // [items, height]
         let pad = self.shift;
-        let padded =
-            x.reshape([-1, channels, height, width])
-                .pad([pad, pad, pad, pad], "constant", BLACK);
+        let padded = self.edge.pad(&x.reshape([-1, channels, height, width]), pad);
         let places = rows.unsqueeze(2) * (width + 2 * pad) + columns.unsqueeze(1);
         let places = places
             .view([-1, 1, height * width])
@@ -151,6 +180,7 @@ mod tests {
             flip: true,
             shift: 1,
             cutout: 0,
+            edge: Edge::Black,
         };
         let picture = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]; // 2 rows of 3
         let [back, stay, on] = STARTS;
@@ -174,6 +204,7 @@ mod tests {
             flip: true,
             shift: 1,
             cutout: 0,
+            edge: Edge::Black,
         };
         // Two pictures of two channels with one row of two pixels each.
         let pictures = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
@@ -191,6 +222,7 @@ mod tests {
             flip: false,
             shift: 4,
             cutout: 0,
+            edge: Edge::Black,
         };
         let picture: Vec<f32> = (0..25_u8).map(f32::from).collect();
         let ends = [0.5 / 8_388_608.0, 1.0 - 0.5 / 8_388_608.0];
@@ -201,11 +233,27 @@ mod tests {
     }
 
     #[test]
+    fn a_mirrored_edge_comes_in_where_it_is_asked_for() {
+        let augment = Augment {
+            shift: 1,
+            edge: Edge::Mirror,
+            ..Augment::default()
+        };
+        let picture = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]; // 2 rows of 3
+        let [back, stay, on] = STARTS;
+        let found = applied(augment, &picture, [1, 2, 3], &[0.49, back, stay]);
+        assert_eq!(found, [0.2, 0.1, 0.2, 0.5, 0.4, 0.5]);
+        let found = applied(augment, &picture, [1, 2, 3], &[0.49, stay, on]);
+        assert_eq!(found, [0.4, 0.5, 0.6, 0.1, 0.2, 0.3]);
+    }
+
+    #[test]
     fn a_shift_beyond_the_picture_is_refused() {
         let augment = Augment {
             flip: false,
             shift: 16,
             cutout: 0,
+            edge: Edge::Black,
         };
         assert_eq!(
             augment.check([3, 16, 20]).unwrap_err().to_string(),

@@ -128,6 +128,7 @@ impl Place {
             work: &work,
             out: &out,
             seeds: None,
+            rows: None,
             samples: NonZeroUsize::new(200).unwrap(),
             machine: Machine::default(),
         };
@@ -526,6 +527,7 @@ fn a_seed_that_no_run_file_has_is_refused() {
         work: &work,
         out: &out,
         seeds: Some(&[1, 7]),
+        rows: None,
         samples: NonZeroUsize::new(10).unwrap(),
         machine: Machine::default(),
     };

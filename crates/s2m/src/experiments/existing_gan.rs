@@ -160,6 +160,8 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
             };
             if let Some(measured) = &measured {
                 let text = serde_json::to_string_pretty(measured).expect("figures are plain");
+                let rows = bench.request.out.join("rows");
+                fs::create_dir_all(&rows).map_err(Error::write(&rows))?;
                 write_whole(&path, (text + "\n").as_bytes())?;
             }
             found.push((seed, measured.or_else(|| read(&path))));

@@ -14,13 +14,12 @@ use std::path::{Path, PathBuf};
 use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
 use s2m_model::manifest::{GeneratorEntry, Prior};
-use s2m_model::networks::RunSettings;
+use s2m_model::networks::{Device, RunSettings};
 use s2m_model::probe::{ProbeError, Probed, Said, probe};
 use s2m_model::runtime::Runtime;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::calibrate::found::Found;
 use crate::calibrate::{Calibrated, CalibrationSettings, Engine};
 use crate::error::Error;
 use crate::models;
@@ -240,26 +239,25 @@ pub fn fit(
         ));
         bundles.push(made);
     }
-    let (made, calibrated) = if ways.len() > 1 || settings.likeness.is_some() {
-        let trained = Trained {
-            ways: &ways,
-            bundles: &bundles,
-            data: &data,
-        };
-        let engine = Engine {
-            runtime: &runtime,
-            run: RunSettings::default(),
-        };
-        let kept = choice::keep(&trained, &settings, &engine, progress)?;
-        if ways.len() > 1 {
-            progress.note(&kept.why);
-            decided.push(kept.why);
-        }
-        (&bundles[kept.at], Some(kept.calibrated))
-    } else {
-        (&bundles[0], None)
+    let trained = Trained {
+        ways: &ways,
+        bundles: &bundles,
+        data: &data,
     };
-    publish(made, request.out, &name, calibrated)?;
+    let on_cuda = trainer.device() == Device::Cuda && runtime.has_cuda();
+    let engine = Engine {
+        runtime: &runtime,
+        run: RunSettings {
+            device: if on_cuda { Device::Cuda } else { Device::Cpu },
+            ..RunSettings::default()
+        },
+    };
+    let kept = choice::keep(&trained, &settings, &engine, progress)?;
+    if ways.len() > 1 {
+        progress.note(&kept.why);
+        decided.push(kept.why);
+    }
+    publish(&bundles[kept.at], request.out, &name, kept.calibrated)?;
     Ok(Answer::Fitted(Fitted {
         bundle: request.out.to_owned(),
         decided,
@@ -414,13 +412,10 @@ fn publish(
     made: &Path,
     out: &Path,
     name: &str,
-    calibrated: Option<Calibrated>,
+    calibrated: Calibrated,
 ) -> Result<(), Error> {
     let bundle = Bundle::open(made)?;
-    let (mut manifest, mut found) = match calibrated {
-        Some(calibrated) => (calibrated.manifest(bundle.manifest()), calibrated.found),
-        None => (bundle.manifest().clone(), Found::read(made)?),
-    };
+    let (mut manifest, mut found) = (calibrated.manifest(bundle.manifest()), calibrated.found);
     name.clone_into(&mut manifest.name);
     let text = toml::to_string(&manifest).map_err(|e| Error::Setting(e.to_string()))?;
     name.clone_into(&mut found.model);

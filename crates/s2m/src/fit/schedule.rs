@@ -87,7 +87,7 @@ impl Chosen {
         epochs: 30,
         batch: 512,
         network: "{ kind = \"resnet9\" }",
-        rest: "optimizer = { kind = \"sgd\", learning-rate = 0.3, momentum = 0.9, nesterov = true, weight-decay = 5e-4, schedule = \"cosine\", warm-up = 0.1 }\naugment = { flip = true, shift = 4, cutout = 10 }",
+        rest: "optimizer = { kind = \"sgd\", learning-rate = 0.3, momentum = 0.9, nesterov = true, weight-decay = 5e-4, schedule = \"cosine\", warm-up = 0.1 }\naugment = { flip = true, shift = 4, cutout = 10, edge = \"mirror\" }",
         ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
         class_first: true,
     };
@@ -186,6 +186,8 @@ impl<'a> Schedule<'a> {
             text.push_str("precision = \"bf16\"\n");
         }
         text.push_str(&self.joint_text(work));
+        // All ways are calibrated together afterwards.
+        text.push_str("calibration = { generated = 1000 }\n");
         let _ = write!(
             text,
             "\n[generator]\nfile = {:?}\nitems = {}\nseed = {}\n\n{data}",
