@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(verdict(&with_long), Verdict::Undecided);
         // Without a tail, or with counts that hardly fall, nothing is said.
         assert_eq!(tail(&vec![item(0.99, 0.0); 30], 0.5), 0.0);
-        assert_eq!(tail(&vec![item(0.4, 0.0); 3], 0.5), 0.0);
+        assert_eq!(tail(&[item(0.4, 0.0); 3], 0.5), 0.0);
         items.extend(vec![item(0.4, 0.0); 6]);
         assert_eq!(tail(&items, 0.5), 0.0);
     }
