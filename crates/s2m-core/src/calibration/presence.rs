@@ -7,14 +7,15 @@
 //! ```text
 //! by posteriors   Σ (1 − P(Q|x)) over the n items
 //! by labels       Σ A(S ∪ {c}) / a_c over those that show a label c outside the class's set S
-//! by the others   the mean over all joint classes of what labels say
+//! by the tail     what lies above the floor where counts fall on as they do from [0.1, 0.3) to [0.3, 0.5)
 //! ```
 //!
 //! An item that has one label c too many shows it with probability `a_c / A(S ∪ {c})`, so each one that
 //! shows it stands for the inverse of that many that have it. Labels do not see an item that might be {A}
-//! or {B} and is taken for {A, B}; classifiers that err elsewhere err there too, hence the third. Errors
-//! explain what is estimated and two standard errors more, counts being Poisson; the third explains at most
-//! half of [`ENOUGH`], so that a class with that many items is never absent by what happens elsewhere.
+//! or {B} and is taken for {A, B}. Of such items there are the fewer the higher the posterior, by about the
+//! same factor q from one fifth to the next, while items of a class that is there have high posteriors:
+//! with b items in [0.3, 0.5), the tail above a floor τ has `b q/(1 − q) · q^((τ − 0.5)/0.2)`. Errors explain
+//! what is estimated and two standard errors more, counts being Poisson; a tail explains at most [`ENOUGH`].
 //! What is left decides: [`Verdict`].
 
 /// Items beyond errors from which on a class is in the data for sure: fewer are too few to hold anything
@@ -78,24 +79,35 @@ pub fn reached(items: &[Item], floor: f64) -> usize {
     items.iter().filter(|item| item.posterior >= floor).count()
 }
 
-/// How many items at or above a floor are wrong, by the labels that they show.
-pub fn wrong_by_labels(items: &[Item], floor: f64) -> f64 {
-    let reach = items.iter().filter(|item| item.posterior >= floor);
-    reach.map(|item| item.stands_for).sum()
+/// Counts of errors fall at least this fast from one fifth of posteriors to the next. Those of a class whose
+/// posteriors are soft fall more slowly, and say nothing about errors.
+const SLOWEST: f64 = 0.25;
+
+/// How many items lie at or above a floor if counts fall on as they do below one half.
+fn tail(items: &[Item], floor: f64) -> f64 {
+    let between = |low, high| (reached(items, low) - reached(items, high)) as f64;
+    let [before, last] = [between(0.1, 0.3), between(0.3, 0.5)];
+    if last == 0.0 || last > SLOWEST * before {
+        return 0.0;
+    }
+    let ratio = last / before;
+    last * ratio / (1.0 - ratio) * ratio.powf((floor - 0.5) / 0.2)
 }
 
-/// Counts items at a floor; `elsewhere` is the mean of [`wrong_by_labels`] over all joint classes.
-pub fn count(items: &[Item], floor: f64, elsewhere: f64) -> Counted {
-    let (mut wrong, mut squares) = (0.0, 0.0);
+/// Counts items at a floor.
+pub fn count(items: &[Item], floor: f64) -> Counted {
+    let (mut wrong, mut stands_for, mut squares) = (0.0, 0.0, 0.0);
     for item in items.iter().filter(|item| item.posterior >= floor) {
         wrong += 1.0 - item.posterior;
+        stands_for += item.stands_for;
         squares += item.stands_for * item.stands_for;
     }
     let with = |errors: f64, variance: f64| errors + BEYOND * variance.sqrt();
+    let tail = tail(items, floor);
     let explained = [
         with(wrong, wrong),
-        with(wrong_by_labels(items, floor), squares),
-        with(elsewhere, elsewhere).min(ENOUGH / 2.0),
+        with(stands_for, squares),
+        with(tail, tail).min(ENOUGH),
     ];
     Counted {
         items: items.len(),
@@ -173,7 +185,7 @@ mod tests {
     }
 
     fn verdict(items: &[Item]) -> Verdict {
-        count(items, 0.5, 0.0).verdict()
+        count(items, 0.5).verdict()
     }
 
     #[test]
@@ -187,7 +199,7 @@ mod tests {
         assert_eq!(verdict(&[item(0.98, 0.0)]), Verdict::Undecided);
         // A hundred sure items: errors explain 2 + 2 √2.
         let sure = vec![item(0.98, 0.0); 100];
-        let found = count(&sure, 0.5, 0.0);
+        let found = count(&sure, 0.5);
         assert!((found.explained - (2.0 + 2.0 * 2.0_f64.sqrt())).abs() < 1e-9);
         assert_eq!((found.reached, found.verdict()), (100, Verdict::Present));
     }
@@ -197,28 +209,41 @@ mod tests {
     fn items_that_show_an_excluded_label_stand_for_those_that_hide_it() {
         let mut items = vec![item(0.97, 3.0); 10];
         items.extend(vec![item(0.97, 0.0); 20]);
-        let found = count(&items, 0.5, 0.0);
+        let found = count(&items, 0.5);
         assert!((found.explained - (30.0 + 2.0 * 90.0_f64.sqrt())).abs() < 1e-9);
         assert_eq!(found.verdict(), Verdict::Absent);
         // One in sixty: six are explained beside three, and 51 are left.
         let mut items = vec![item(1.0, 0.0); 59];
         items.push(item(1.0, 3.0));
-        let found = count(&items, 0.5, 0.0);
+        let found = count(&items, 0.5);
         assert_eq!(found.explained, 9.0);
         assert_eq!(found.verdict(), Verdict::Present);
     }
 
+    /// 64 items, then 16, then 4 from fifth to fifth: 16/3 are to be expected above one half, and a quarter
+    /// of that for every fifth more.
     #[test]
-    fn errors_elsewhere_count_but_for_half_of_what_is_enough() {
-        let sure = |count: usize| vec![item(1.0, 0.0); count];
-        // Four errors in a class elsewhere: eight here are no surprise.
-        assert_eq!(count(&sure(8), 0.5, 4.0).explained, 8.0);
-        assert_eq!(count(&sure(8), 0.5, 4.0).verdict(), Verdict::Absent);
-        assert_eq!(count(&sure(9), 0.5, 4.0).verdict(), Verdict::Undecided);
-        // However many there are, twenty items are not absent by them.
-        assert_eq!(count(&sure(11), 0.5, 100.0).verdict(), Verdict::Undecided);
-        assert_eq!(count(&sure(30), 0.5, 100.0).verdict(), Verdict::Present);
-        assert_eq!(wrong_by_labels(&[item(0.6, 3.0), item(0.4, 3.0)], 0.5), 3.0);
+    fn a_tail_of_unsure_items_explains_some_that_are_sure() {
+        let mut items = vec![item(0.2, 0.0); 64];
+        items.extend(vec![item(0.4, 0.0); 16]);
+        assert!((tail(&items, 0.5) - 16.0 / 3.0).abs() < 1e-12);
+        assert!((tail(&items, 0.7) - 4.0 / 3.0).abs() < 1e-12);
+        assert!((tail(&items, 0.3) - 64.0 / 3.0).abs() < 1e-12);
+        let with = |sure: usize| [items.as_slice(), &vec![item(0.99, 0.0); sure]].concat();
+        // Errors explain 16/3 + 2 √(16/3) = 9.95.
+        assert_eq!(verdict(&with(9)), Verdict::Absent);
+        assert_eq!(verdict(&with(10)), Verdict::Undecided);
+        assert_eq!(verdict(&with(30)), Verdict::Present);
+        // A long tail does not explain everything.
+        let long = [vec![item(0.2, 0.0); 6400], vec![item(0.4, 0.0); 1600]].concat();
+        let with_long = [long, vec![item(0.99, 0.0); 21]].concat();
+        assert_eq!(count(&with_long, 0.5).explained, ENOUGH);
+        assert_eq!(verdict(&with_long), Verdict::Undecided);
+        // Without a tail, or with counts that hardly fall, nothing is said.
+        assert_eq!(tail(&vec![item(0.99, 0.0); 30], 0.5), 0.0);
+        assert_eq!(tail(&[item(0.4, 0.0); 3], 0.5), 0.0);
+        items.extend(vec![item(0.4, 0.0); 6]);
+        assert_eq!(tail(&items, 0.5), 0.0);
     }
 
     #[test]

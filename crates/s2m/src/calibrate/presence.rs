@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use s2m_core::calibration::presence::{self, Counted, FLOORS, Item, REFERENCE_FLOOR, Verdict};
+use s2m_core::calibration::presence::{self, FLOORS, Item, REFERENCE_FLOOR, Verdict};
 use s2m_core::query::Query;
 use s2m_core::weight::Weighting;
 use s2m_model::manifest::{LabellingEntry, LabellingModel};
@@ -31,7 +31,7 @@ pub(super) fn find(
 ) -> Result<BTreeMap<String, PresenceFound>, Error> {
     let readiness = readiness(labelling);
     let rows_of = by_item(rows);
-    let mut seen = Vec::with_capacity(classes.len());
+    let mut found = BTreeMap::new();
     for class in classes {
         let stands_for = stands_for(&class.query, &readiness);
         let item = |rows_of: &Vec<usize>| {
@@ -44,22 +44,14 @@ pub(super) fn find(
                 stands_for: shown.map(|label| stands_for[label]).fold(0.0, f64::max),
             })
         };
-        let items = rows_of.iter().map(item);
-        seen.push(items.collect::<Result<Vec<_>, Error>>()?);
+        let items = rows_of
+            .iter()
+            .map(item)
+            .collect::<Result<Vec<_>, Error>>()?;
+        let of = of_items(&items, class.judged_at());
+        found.insert(class.query.text().to_owned(), of);
     }
-    let floors: Vec<f64> = classes.iter().map(Class::judged_at).collect();
-    let wrong = seen.iter().zip(&floors);
-    let wrong = wrong.map(|(items, &floor)| presence::wrong_by_labels(items, floor));
-    let elsewhere = wrong.sum::<f64>() / classes.len().max(1) as f64;
-    let all = classes.iter().zip(&seen).zip(floors);
-    let found = all.map(|((class, items), floor)| {
-        let counted = presence::count(items, floor, elsewhere);
-        (
-            class.query.text().to_owned(),
-            of_counts(&counted, items, floor),
-        )
-    });
-    Ok(found.collect())
+    Ok(found)
 }
 
 impl Class {
@@ -73,8 +65,9 @@ impl Class {
     }
 }
 
-/// What is reported of one class.
-fn of_counts(counted: &Counted, items: &[Item], floor: f64) -> PresenceFound {
+/// What items say about one class.
+fn of_items(items: &[Item], floor: f64) -> PresenceFound {
+    let counted = presence::count(items, floor);
     let at = FLOORS.map(|floor| (floor, presence::reached(items, floor)));
     PresenceFound {
         verdict: counted.verdict().name().to_owned(),
@@ -207,12 +200,11 @@ mod tests {
             stands_for: 0.0,
         };
         let items = [item(0.95), item(0.85), item(0.6), item(0.2)];
-        let at = |floor| of_counts(&presence::count(&items, floor, 0.0), &items, floor);
-        let found = at(0.8);
+        let found = of_items(&items, 0.8);
         assert_eq!((found.floor, found.reached, found.items), (0.8, 2, 4));
         assert_eq!(found.reached_at[0], (0.1, 4));
         assert_eq!(found.reached_at[9], (0.95, 1));
-        let found = at(0.5);
+        let found = of_items(&items, 0.5);
         let kept = entry(&BTreeMap::from([("A".to_owned(), found.clone())])).unwrap();
         assert_eq!(kept.classes["A"], (0.5, 3, found.explained));
         assert_eq!(entry(&BTreeMap::new()), None);
