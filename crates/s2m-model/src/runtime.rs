@@ -63,6 +63,7 @@ impl Runtime {
     }
 
     /// Whether it came with CUDA; a device may still be missing.
+    #[expect(clippy::unused_self, reason = "only a loaded library can tell")]
     pub fn has_cuda(&self) -> bool {
         use ort::ep::ExecutionProvider as _;
         ort::ep::CUDA::is_available().unwrap_or(false)

@@ -77,6 +77,7 @@ impl RunFolder {
     }
 
     /// A part of the run, in a folder of its own.
+    #[must_use]
     pub fn inside(&self, name: &str) -> Self {
         Self {
             path: self.path.join(name),

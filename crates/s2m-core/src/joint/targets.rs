@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 
 use super::{LabelSets, LabelSetsError, MOST_SETS, MOST_WHOLE};
-use crate::calibration::temperature::{LIMITS, TemperatureError, TemperatureFit};
+use crate::calibration::temperature::{TemperatureError, TemperatureFit};
 use crate::density::{Labelling, Levels};
 use crate::labels::LabelSet;
 
@@ -131,7 +131,9 @@ impl Showing {
             *mass = rest.max(least);
         }
         let total: f64 = target.iter().sum();
-        target.iter_mut().for_each(|mass| *mass /= total);
+        for mass in target {
+            *mass /= total;
+        }
     }
 
     /// Probability of showing a label, by the probabilities of all outputs.
@@ -228,7 +230,9 @@ pub fn softmax(logits: &[f32], temperature: f64, probabilities: &mut [f64]) {
         *p = ((f64::from(logit) - f64::from(largest)) / temperature).exp();
         total += *p;
     }
-    probabilities.iter_mut().for_each(|p| *p /= total);
+    for p in probabilities {
+        *p /= total;
+    }
 }
 
 /// Temperatures tried before the best of them is refined.
@@ -297,7 +301,6 @@ impl Showing {
     }
 
     fn check(&self, items: HeldOut<'_>) -> Result<(), TemperatureError> {
-        debug_assert!(RANGE[0] >= LIMITS[0] && RANGE[1] <= LIMITS[1]);
         let (outputs, count) = (self.sets.outputs(), items.labels.len());
         if count == 0 {
             return Err(TemperatureError::Empty { what: "labelled" });

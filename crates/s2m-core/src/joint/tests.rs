@@ -181,7 +181,9 @@ proptest! {
             if bits >> label & 1 == 1 { p * a[label] / amount(bits) } else { 0.0 }
         }).collect();
         let total: f64 = wanted.iter().sum();
-        wanted.iter_mut().for_each(|w| *w /= total);
+        for w in &mut wanted {
+            *w /= total;
+        }
         for (found, wanted) in found.iter().zip(&wanted) {
             prop_assert!((found - wanted).abs() < 1e-12, "{} {}", found, wanted);
         }
@@ -190,8 +192,8 @@ proptest! {
         for (set, mass) in Levels::new(&labelling_of(&a, per_class), log_class.iter().copied()).shown_sets() {
             shown[set.bits() as usize - 1] = mass;
         }
-        for c in 0..4 {
-            prop_assert!((showing.marginal(&shown, &[], c) - log_class[c].exp()).abs() < 1e-12);
+        for (c, log_class) in log_class.iter().enumerate() {
+            prop_assert!((showing.marginal(&shown, &[], c) - log_class.exp()).abs() < 1e-12);
         }
     }
 }

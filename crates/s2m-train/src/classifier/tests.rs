@@ -40,7 +40,7 @@ fn a_schedule_has_two_phases_and_each_group_of_weights_its_own_steps() {
         let mut settings = settings(Path::new("gan"), "");
         settings.real = toml::from_str(real).unwrap();
         settings.epochs = 3;
-        let schedule = Schedule::new(&settings, 10);
+        let schedule = Schedule::new(&settings, None, 10);
         let group = |skipped| schedule.steps_without(Some(skipped));
         let phases = [0, 19, 20, 29, 30, 49].map(|step| schedule.at(step));
         let steps = [Phase::Others, Phase::Class].map(group);
@@ -77,6 +77,7 @@ fn settings(gan: &Path, extra: &str) -> ClassifierSettings {
         epochs = 1
         batch = 16
         log-every = 1
+        joint = false
         network = {{ kind = "mobilenet-v2" }}
         optimizer = {{ kind = "sgd", learning-rate = 1e-2, momentum = 0.9 }}
         {extra}
@@ -141,12 +142,13 @@ fn run(settings: &ClassifierSettings, out: &Path) -> ([Parameters; 2], f64) {
     let folder = RunFolder::open(out, settings).unwrap();
     let generators = Generators::open(settings, &machine).unwrap();
     let network = network(settings, &generators).unwrap();
-    let (weights, _) = fit(settings, &generators, &network, &folder, &machine).unwrap();
+    let (weights, _) = fit(settings, &generators, (&network, None), &folder, &machine).unwrap();
     let own = weights.each_ref().map(|all| all.select(&[0]));
     let parts = Parts {
         network: &network,
         weights: &own,
         balance: settings.balance_of(generators.data(0).1),
+        sets: None,
     };
     let difference = bundle::write(&folder, &generators, 0, &parts, settings, &machine).unwrap();
     (weights, difference)
@@ -266,7 +268,7 @@ fn colour_classifiers_agree_with_their_files() {
         let mut saved = weights[0].replica(0).unwrap();
         saved.extend(weights[1].replica(0).unwrap());
         let file = network
-            .onnx(&saved, &picture.map(|side| side as usize), None)
+            .onnx(&saved, &picture.map(|side| side as usize), None, None)
             .unwrap();
         let rows = x.view([8, 3, 16, 20]);
         let input = Input {

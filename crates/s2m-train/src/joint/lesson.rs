@@ -166,9 +166,16 @@ pub(super) struct Lesson<'a> {
     /// Changes of pictures, and their sides.
     pub augment: Option<(Augment, [i64; 3])>,
     /// What judges each network.
-    pub judges: Vec<(&'a Held, &'a Look)>,
-    pub showing: Option<&'a Showing>,
+    pub judges: Vec<Bench<'a>>,
     pub best: Best,
+}
+
+/// What judges one network: held-out items, how they are looked at, and what sets show.
+#[derive(Clone, Copy)]
+pub(super) struct Bench<'a> {
+    pub held: &'a Held,
+    pub look: &'a Look,
+    pub showing: Option<&'a Showing>,
 }
 
 /// The best that was left of each network so far.
@@ -231,14 +238,18 @@ impl Lesson<'_> {
         let mut better = false;
         let now = self.trained.finished();
         for network in 0..self.judges.len() {
-            let (held, look) = self.judges[network];
+            let Bench {
+                held,
+                look,
+                showing,
+            } = self.judges[network];
             let own = now.select(&[network as i64]);
             let logits = judge(self.network, &own, &held.items, look)?;
             let found = score(
                 &logits,
                 self.network.classes as usize,
                 &held.labels,
-                self.showing,
+                showing,
             )?;
             if found.fit.nll_after < self.best.nll[network] {
                 self.best.nll[network] = found.fit.nll_after;

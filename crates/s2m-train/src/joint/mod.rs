@@ -50,7 +50,7 @@ use crate::trained::{Start, Trained};
 use crate::training::{self, Plan};
 
 use folds::Folds;
-use lesson::{Best, Held, Kept, Lesson, Look, Score, judge, log_softmax, score};
+use lesson::{Bench, Best, Held, Kept, Lesson, Look, Score, judge, log_softmax, score};
 
 /// `joint` in a run file: whether label sets are learnt, or how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -420,7 +420,7 @@ impl Work<'_> {
             let round = self.teach(&name, Some(&showings), Some(&targets))?;
             rounds.push((targets, round));
         }
-        self.finish(sets, &showings, rounds, &mut report)
+        self.finish(sets, &showings, &rounds, &mut report)
     }
 
     /// The student of true label sets, which no single label teaches.
@@ -490,6 +490,41 @@ impl Work<'_> {
         self.train(name, &owners, feed, showings, targets)
     }
 
+    /// Titles of a training's networks, and what their random numbers are keyed by: the replica, the training and the
+    /// fold, whoever else is trained.
+    fn named(&self, name: &str, owners: &[usize]) -> (Vec<Replica>, Vec<u64>) {
+        let one = |(at, &owner): (usize, &usize)| {
+            let replica = &self.generators.replicas[owner];
+            let first = owners.iter().position(|other| *other == owner);
+            let own = format!("{name} {}", at - first.unwrap_or(0));
+            let titled = Replica {
+                name: format!("{} network {at}", replica.name),
+                ..replica.clone()
+            };
+            (titled, noise::key(replica.key(), Purpose::Weights, &own))
+        };
+        owners.iter().enumerate().map(one).unzip()
+    }
+
+    /// Judges networks by held-out items.
+    fn scores(
+        &self,
+        network: &Student,
+        weights: &Parameters,
+        owners: &[usize],
+        looks: &[Look],
+        showings: Option<&[Showing]>,
+    ) -> Result<Vec<Score>> {
+        let one = |(at, &owner): (usize, &usize)| {
+            let own = weights.select(&[at as i64]);
+            let held = &self.held[self.owns[owner].data];
+            let logits = judge(network, &own, &held.items, &looks[at])?;
+            let showing = showings.map(|showings| &showings[owner]);
+            score(&logits, self.classes, &held.labels, showing)
+        };
+        owners.iter().enumerate().map(one).collect()
+    }
+
     /// Trains networks of these owners, or takes what an earlier run has left.
     fn train(
         &self,
@@ -504,24 +539,7 @@ impl Work<'_> {
             classes: self.classes as i64,
             sets: showings.map(|showings| showings[0].sets().outputs() as i64),
         };
-        let replica = |(at, &owner): (usize, &usize)| {
-            let replica = &self.generators.replicas[owner];
-            Replica {
-                name: format!("{} network {at}", replica.name),
-                ..replica.clone()
-            }
-        };
-        let replicas: Vec<Replica> = owners.iter().enumerate().map(replica).collect();
-        let key = |(at, owner): (usize, &usize)| {
-            let first = owners.iter().position(|other| other == owner).unwrap_or(0);
-            let own = format!("{name} {}", at - first);
-            noise::key(
-                self.generators.replicas[*owner].key(),
-                Purpose::Weights,
-                &own,
-            )
-        };
-        let keys: Vec<u64> = owners.iter().enumerate().map(key).collect();
+        let (replicas, keys) = self.named(name, owners);
         let looks: Vec<Look> = owners
             .iter()
             .map(|&owner| self.look(owner, showings.map(|showings| &showings[owner])))
@@ -573,9 +591,12 @@ impl Work<'_> {
                 judges: owners
                     .iter()
                     .zip(&looks)
-                    .map(|(&owner, look)| (&self.held[self.owns[owner].data], look))
+                    .map(|(&owner, look)| Bench {
+                        held: &self.held[self.owns[owner].data],
+                        look,
+                        showing: showings.map(|showings| &showings[owner]),
+                    })
                     .collect(),
-                showing: showings.map(|showings| &showings[owners[0]]),
                 best: Best::open(from, "student", &network, owners.len(), device)?,
             },
             path: best.clone(),
@@ -594,24 +615,9 @@ impl Work<'_> {
             .weights
             .take()
             .context("a training leaves networks")?;
-        let scores = owners
-            .iter()
-            .enumerate()
-            .map(|(at, &owner)| {
-                let own = weights.select(&[at as i64]);
-                let held = &self.held[self.owns[owner].data];
-                let logits = judge(&network, &own, &held.items, &looks[at])?;
-                score(
-                    &logits,
-                    self.classes,
-                    &held.labels,
-                    showings.map(|showings| &showings[owner]),
-                )
-            })
-            .collect::<Result<Vec<_>>>()?;
         Ok(Taught {
+            scores: self.scores(&network, &weights, owners, &looks, showings)?,
             weights,
-            scores,
             steps,
         })
     }
@@ -788,7 +794,7 @@ impl Work<'_> {
         &self,
         sets: LabelSets,
         showings: &[Showing],
-        rounds: Vec<(Vec<Vec<f32>>, Taught)>,
+        rounds: &[(Vec<Vec<f32>>, Taught)],
         report: &mut [Value],
     ) -> Result<Learnt> {
         let folds = self.joint.folds;
@@ -813,22 +819,13 @@ impl Work<'_> {
             .enumerate()
             .map(|(owner, &at)| rounds[at].0[owner].clone())
             .collect();
-        let members = match self.joint.members {
-            true => best
-                .iter()
-                .enumerate()
-                .map(|(owner, &at)| {
-                    let of = |fold: usize| {
-                        rounds[at]
-                            .1
-                            .weights
-                            .select(&[(owner * folds + fold) as i64])
-                    };
-                    (0..folds).map(of).collect()
-                })
-                .collect(),
-            false => self.owns.iter().map(|_| Vec::new()).collect(),
+        let members = |(owner, &at): (usize, &usize)| {
+            let networks = &rounds[at].1.weights;
+            let of = |fold: usize| networks.select(&[(owner * folds + fold) as i64]);
+            let kept = if self.joint.members { folds } else { 0 };
+            (0..kept).map(of).collect()
         };
+        let members = best.iter().enumerate().map(members).collect();
         self.teach_student(sets, showings, &targets, members, report)
     }
 

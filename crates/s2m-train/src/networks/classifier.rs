@@ -267,7 +267,7 @@ impl Classifier {
         }
         let class = linear_onnx(&mut graph, &features, weights, "class")?;
         if let Some(sets) = sets {
-            self.sets_onnx(&mut graph, [&x, &features], sets)?;
+            self.sets_onnx(&mut graph, [&x, &features], &sets)?;
         }
         let features = match self.fit {
             RealFit::Shared | RealFit::Frozen => features,
@@ -295,7 +295,7 @@ impl Classifier {
         &self,
         graph: &mut GraphBuilder,
         [x, features]: [&graph::Tensor; 2],
-        sets: SetOutputs<'_>,
+        sets: &SetOutputs<'_>,
     ) -> Result<()> {
         let alone = |graph: &mut GraphBuilder, weights: &Weights, prefix: &str| {
             let named: Weights = weights

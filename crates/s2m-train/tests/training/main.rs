@@ -6,6 +6,7 @@ mod backbones;
 mod end_to_end;
 mod exports;
 mod fitting;
+mod joint;
 mod runs;
 
 use std::fs;
@@ -54,7 +55,13 @@ const OBJECTIVES: [&str; 5] = [
     r#"{ kind = "gen-pu", critic-steps = 1, positive-weight = 1.0, unlabelled-weight = 1.0, negative-weight = 10.0, positive-share = 0.5 }"#,
 ];
 
+/// A run without label sets, unless it says otherwise.
 fn classifier_settings(gan: &Path, extra: &str) -> ClassifierSettings {
+    let extra = if extra.contains("joint =") {
+        extra.to_owned()
+    } else {
+        format!("joint = false\n{extra}")
+    };
     toml::from_str(&format!(
         r#"
         gan = "{}"

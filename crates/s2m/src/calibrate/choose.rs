@@ -223,26 +223,7 @@ impl HeldOut<'_> {
         let shares = work.shares(&made_second, [by_likelihood, used])?;
         let mut joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
         work.count_present(&self.real, &labelling, &mut joint_classes)?;
-        let of_second = |log_odds: &dyn Fn(f32) -> f64| {
-            let of = |rows: &Rows| rows.real.iter().map(|&v| log_odds(v)).collect();
-            real_reliability(&[of(&second), of(&made_second)])
-        };
-        let real = RealFound {
-            correction: work.correction.name().to_owned(),
-            tried: chosen
-                .tried
-                .iter()
-                .map(|t| (t.name.to_owned(), [t.loss, t.excess[0], t.excess[1]]))
-                .collect(),
-            by_likelihood,
-            used,
-            tempered: used > by_likelihood,
-            odds_clip: clip,
-            auc: odds::auc(&second.real, &made_second.real),
-            gain: work.gain([&second, &made_second]),
-            before: of_second(&f64::from),
-            after: of_second(&|v| work.correction.log_odds(f64::from(v)) / by_likelihood),
-        };
+        let real = work.real_found(&chosen, by_likelihood, [&second, &made_second]);
         let mut found = Found {
             model: self.bundle.manifest().name.clone(),
             held_out_real: self.real.count(),
@@ -721,6 +702,35 @@ impl Chosen<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What is reported about the real output, on items that had no part in choosing it.
+    fn real_found(
+        &self,
+        chosen: &Choice,
+        by_likelihood: f64,
+        [real, generated]: [&Rows; 2],
+    ) -> RealFound {
+        let of_both = |log_odds: &dyn Fn(f32) -> f64| {
+            let of = |rows: &Rows| rows.real.iter().map(|&v| log_odds(v)).collect();
+            real_reliability(&[of(real), of(generated)])
+        };
+        let used = self.entry.temperature.real;
+        let tried = chosen.tried.iter();
+        RealFound {
+            correction: self.correction.name().to_owned(),
+            tried: tried
+                .map(|t| (t.name.to_owned(), [t.loss, t.excess[0], t.excess[1]]))
+                .collect(),
+            by_likelihood,
+            used,
+            tempered: used > by_likelihood,
+            odds_clip: self.clip(),
+            auc: odds::auc(&real.real, &generated.real),
+            gain: self.gain([real, generated]),
+            before: of_both(&f64::from),
+            after: of_both(&|v| self.correction.log_odds(f64::from(v)) / by_likelihood),
+        }
     }
 
     /// How much nearer to real items the weights bring generated ones; see [`RealFound::gain`].

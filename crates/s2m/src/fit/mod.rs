@@ -408,12 +408,7 @@ const ENTRY: &str = "generator.toml";
 
 /// Puts a finished bundle where it was asked for, under its name and with another calibration where it
 /// has one; it appears whole.
-fn publish(
-    made: &Path,
-    out: &Path,
-    name: &str,
-    calibrated: Calibrated,
-) -> Result<(), Error> {
+fn publish(made: &Path, out: &Path, name: &str, calibrated: Calibrated) -> Result<(), Error> {
     let bundle = Bundle::open(made)?;
     let (mut manifest, mut found) = (calibrated.manifest(bundle.manifest()), calibrated.found);
     name.clone_into(&mut manifest.name);

@@ -125,13 +125,10 @@ impl<'a> Schedule<'a> {
         } else {
             let shape = &*data.train.items.shape;
             let chosen = match (training.network, shape) {
-                (Some(Network::Lenet5), _) => Chosen::DIGITS,
-                (Some(Network::MobilenetV2), _) => Chosen::PICTURES,
-                (Some(Network::Resnet9), _) => Chosen::COLOUR,
                 (None, [_]) => Chosen::POINTS,
-                (None, [1, 28, 28]) => Chosen::DIGITS,
-                (None, [3, ..]) => Chosen::COLOUR,
-                (None, _) => Chosen::PICTURES,
+                (Some(Network::Lenet5), _) | (None, [1, 28, 28]) => Chosen::DIGITS,
+                (Some(Network::Resnet9), _) | (None, [3, ..]) => Chosen::COLOUR,
+                (Some(Network::MobilenetV2) | None, _) => Chosen::PICTURES,
             };
             (chosen, chosen.network.to_owned())
         };
