@@ -80,7 +80,7 @@ fn interrupted_cross_fitting_ends_with_the_same_bytes() {
             .spawn()
             .unwrap();
         // Longer each time, so that it ends however slow the machine is.
-        let mut left = 600 + 150 * attempt;
+        let mut left = 1500 + 500 * attempt;
         let ended = loop {
             match child.try_wait().unwrap() {
                 Some(status) => break Some(status),

@@ -56,6 +56,8 @@ struct Chosen {
     ways: &'static [Way],
     /// Whether the class output has a trunk to itself before all outputs share it.
     class_first: bool,
+    /// Passes of each of the many trainings behind label sets: small networks learn shown labels by heart in more.
+    joint_epochs: u64,
 }
 
 impl Chosen {
@@ -66,6 +68,7 @@ impl Chosen {
         rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
         ways: &[Way::Shared, Way::Frozen],
         class_first: false,
+        joint_epochs: 10,
     };
     const DIGITS: Self = Self {
         epochs: 20,
@@ -74,6 +77,7 @@ impl Chosen {
         rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
         ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
         class_first: false,
+        joint_epochs: 5,
     };
     const PICTURES: Self = Self {
         epochs: 30,
@@ -82,6 +86,7 @@ impl Chosen {
         rest: "optimizer = { kind = \"sgd\", learning-rate = 0.05, momentum = 0.9, schedule = \"cosine\" }\naugment = { flip = true, shift = 4 }",
         ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
         class_first: true,
+        joint_epochs: 30,
     };
     const COLOUR: Self = Self {
         epochs: 30,
@@ -90,6 +95,7 @@ impl Chosen {
         rest: "optimizer = { kind = \"sgd\", learning-rate = 0.3, momentum = 0.9, nesterov = true, weight-decay = 5e-4, schedule = \"cosine\", warm-up = 0.1 }\naugment = { flip = true, shift = 4, cutout = 10, edge = \"mirror\" }",
         ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
         class_first: true,
+        joint_epochs: 30,
     };
     /// Outputs alone, on features that stay as they are.
     const HEADS: Self = Self {
@@ -99,6 +105,7 @@ impl Chosen {
         rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
         ways: &[Way::Frozen],
         class_first: false,
+        joint_epochs: 10,
     };
 }
 
@@ -206,7 +213,7 @@ impl Schedule<'_> {
             Joint::Supervised => ", supervised = true",
         };
         let folder = work.join("joint").display().to_string();
-        let epochs = self.training.epochs.unwrap_or(self.chosen.epochs);
+        let epochs = self.training.epochs.unwrap_or(self.chosen.joint_epochs);
         format!("joint = {{ folder = {folder:?}, epochs = {epochs}{supervised} }}\n")
     }
 }
