@@ -1,13 +1,25 @@
-//! A bar with rate and losses on stderr, for people.
+//! Progress on standard error, for people: a bar with rate and losses, plain lines where it is no terminal.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use s2m::talk::Talk;
+
+/// How often work without a terminal is asked whether a line is due.
+const ASKED: Duration = Duration::from_secs(1);
 
 /// Progress of one stage.
 pub struct Progress {
     bar: ProgressBar,
+    done: Arc<AtomicU64>,
+    /// The thread that writes lines ends when this goes.
+    _going: Sender<()>,
 }
 
 impl Progress {
@@ -19,7 +31,29 @@ impl Progress {
         bar.set_position(first);
         bar.reset_eta();
         bar.enable_steady_tick(Duration::from_millis(500));
-        Self { bar }
+        let (done, (going, gone)) = (Arc::new(AtomicU64::new(first)), channel());
+        if !std::io::stderr().is_terminal() {
+            let (mut talk, seen) = (Talk::new(what, Some(steps)), done.clone());
+            let started = Instant::now();
+            thread::spawn(move || {
+                while gone.recv_timeout(ASKED) == Err(RecvTimeoutError::Timeout) {
+                    let seconds = started.elapsed().as_secs_f64();
+                    if let Some(line) = talk.line(seconds, seen.load(Ordering::Relaxed)) {
+                        say(&line);
+                    }
+                }
+            });
+        }
+        Self {
+            bar,
+            done,
+            _going: going,
+        }
+    }
+
+    /// So many steps are done; the bar waits for their losses.
+    pub fn stepped(&self, done: u64) {
+        self.done.store(done, Ordering::Relaxed);
     }
 
     /// Shows the step and the losses of one replica.
@@ -28,11 +62,17 @@ impl Progress {
         for (name, loss) in names.iter().zip(losses) {
             let _ = write!(message, "{name} {loss:.3}  ");
         }
+        self.stepped(step);
         self.bar.set_position(step);
         self.bar.set_message(message);
     }
 
-    pub fn finish(&self) {
+    pub fn finish(self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Nobody is left to tell when standard error is closed.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

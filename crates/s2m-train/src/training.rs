@@ -101,6 +101,7 @@ pub fn run(
             steps.change();
         }
         losses.keep(step, &steps.take(step, |draws| work.step(step, draws))?);
+        progress.stepped(done);
         let saves = done % plan.checkpoint_every == 0 || last;
         if done % plan.log_every == 0 || last {
             let means = losses.take(plan.replicas)?;
