@@ -128,7 +128,9 @@ impl Augment {
         let columns = columns + start(right); // [items, width]
         let rows = line(height) + start(down); // [items, height]
         let pad = self.shift;
-        let padded = self.edge.pad(&x.reshape([-1, channels, height, width]), pad);
+        let padded = self
+            .edge
+            .pad(&x.reshape([-1, channels, height, width]), pad);
         let places = rows.unsqueeze(2) * (width + 2 * pad) + columns.unsqueeze(1);
         let places = places
             .view([-1, 1, height * width])

@@ -1,5 +1,6 @@
 //! Progress on standard error, for people: a bar with rate and losses, plain lines where it is no terminal.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use s2m::talk::Talk;
+use s2m::talk::{Forecast, Talk};
 
 /// How often work without a terminal is asked whether a line is due.
 const ASKED: Duration = Duration::from_secs(1);
@@ -17,6 +18,8 @@ const ASKED: Duration = Duration::from_secs(1);
 /// Progress of one stage.
 pub struct Progress {
     bar: ProgressBar,
+    started: Instant,
+    forecast: RefCell<Option<Forecast>>,
     done: Arc<AtomicU64>,
     /// The thread that writes lines ends when this goes.
     _going: Sender<()>,
@@ -32,9 +35,9 @@ impl Progress {
         bar.reset_eta();
         bar.enable_steady_tick(Duration::from_millis(500));
         let (done, (going, gone)) = (Arc::new(AtomicU64::new(first)), channel());
+        let started = Instant::now();
         if !std::io::stderr().is_terminal() {
             let (mut talk, seen) = (Talk::new(what, Some(steps)), done.clone());
-            let started = Instant::now();
             thread::spawn(move || {
                 while gone.recv_timeout(ASKED) == Err(RecvTimeoutError::Timeout) {
                     let seconds = started.elapsed().as_secs_f64();
@@ -46,14 +49,27 @@ impl Progress {
         }
         Self {
             bar,
+            started,
+            forecast: RefCell::new(None),
             done,
             _going: going,
         }
     }
 
+    /// Says, once it can tell, how long the work will take.
+    pub fn with_forecast(self, forecast: Forecast) -> Self {
+        self.forecast.replace(Some(forecast));
+        self
+    }
+
     /// So many steps are done; the bar waits for their losses.
     pub fn stepped(&self, done: u64) {
         self.done.store(done, Ordering::Relaxed);
+        let seconds = self.started.elapsed().as_secs_f64();
+        let mut forecast = self.forecast.borrow_mut();
+        if let Some(line) = forecast.as_mut().and_then(|f| f.line(seconds, done)) {
+            self.bar.suspend(|| say(&line));
+        }
     }
 
     /// Shows the step and the losses of one replica.
