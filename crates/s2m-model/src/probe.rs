@@ -2,7 +2,8 @@
 //!
 //! A file says how many numbers go in, seldom what they mean. Floats are noise, whole numbers are
 //! classes; a row of as many floats as there are labels under a telling name is a class too. Pictures are told by
-//! their axes, their range by what comes out. Everything can be said instead of guessed.
+//! their axes, or by the data where they are flat, their range by what comes out. Everything can be said instead of
+//! guessed.
 
 use ort::session::SessionInputValue;
 use ort::value::{DynValue, Tensor};
@@ -134,6 +135,20 @@ pub struct Said {
     pub layout: Option<LayoutName>,
     /// What black and white are.
     pub range: Option<[f64; 2]>,
+    /// Height, width and channels of the data's pictures: flat items of as many numbers are pictures too.
+    pub picture: Option<[usize; 3]>,
+}
+
+impl Said {
+    /// Sides of pictures that come out as so many numbers, in this order of axes.
+    fn sides(&self, numbers: usize, layout: LayoutName) -> Option<Vec<usize>> {
+        let [height, width, channels] = self.picture?;
+        let sides = match layout {
+            LayoutName::Nchw => vec![channels, height, width],
+            LayoutName::Nhwc => vec![height, width, channels],
+        };
+        (sides.iter().product::<usize>() == numbers).then_some(sides)
+    }
 }
 
 /// A generator that can go into a bundle.
@@ -459,13 +474,17 @@ impl Trial {
             range: None,
             bits: None,
         };
-        let layout = match (said.layout, self.shape.as_slice()) {
-            (Some(layout), [_, _, _]) => layout,
-            (None, [1 | 3, _, _]) => LayoutName::Nchw,
-            (None, [_, _, 1 | 3]) => LayoutName::Nhwc,
-            (None, [size]) => {
-                decided.push(format!("items: points of {size} numbers"));
-                return Ok(point(vec![*size]));
+        let (layout, shape) = match (said.layout, self.shape.as_slice()) {
+            (Some(layout), [_, _, _]) => (layout, self.shape.clone()),
+            (None, [1 | 3, _, _]) => (LayoutName::Nchw, self.shape.clone()),
+            (None, [_, _, 1 | 3]) => (LayoutName::Nhwc, self.shape.clone()),
+            (layout, &[numbers]) => {
+                let layout = layout.unwrap_or(LayoutName::Nchw);
+                let Some(shape) = said.sides(numbers, layout) else {
+                    decided.push(format!("items: points of {numbers} numbers"));
+                    return Ok(point(vec![numbers]));
+                };
+                (layout, shape)
             }
             (_, shape) => {
                 return Err(ProbeError::Shape {
@@ -479,7 +498,7 @@ impl Trial {
             layout: Some(layout),
             range: Some(range),
             bits: Some(8),
-            ..point(self.shape.clone())
+            ..point(shape)
         };
         let size = entry
             .picture_size()
@@ -488,8 +507,15 @@ impl Trial {
             name: name.to_owned(),
             shape: self.shape.clone(),
         })?;
+        let (taken, whence) = match self.shape.as_slice() {
+            [numbers] => (
+                format!("{numbers} numbers each, taken as "),
+                ", as in the data",
+            ),
+            _ => (String::new(), ""),
+        };
         decided.push(format!(
-            "items: pictures of {height} by {width} pixels in {} ({layout:?}), values from {} to {}",
+            "items: {taken}pictures of {height} by {width} pixels in {} ({layout:?}){whence}, values from {} to {}",
             in_words_of_colour(channels),
             range[0],
             range[1]
@@ -580,6 +606,41 @@ mod tests {
             (point.layout, point.range, point.shape),
             (None, None, vec![12])
         );
+    }
+
+    #[test]
+    fn flat_items_are_pictures_where_the_data_has_pictures_of_as_many_numbers() {
+        let flat = |layout, picture| {
+            let said = Said {
+                layout,
+                picture: Some(picture),
+                ..Said::default()
+            };
+            let probed = found(generator(&[12], 0.5, 0.5).to_bytes(), 2, &said).unwrap();
+            (probed.entry.output, probed.decided[1].clone())
+        };
+        let (item, decided) = flat(None, [2, 2, 3]);
+        assert_eq!(
+            (item.layout, item.shape, item.range, item.bits),
+            (
+                Some(LayoutName::Nchw),
+                vec![3, 2, 2],
+                Some([0.0, 1.0]),
+                Some(8)
+            )
+        );
+        assert_eq!(
+            decided,
+            "items: 12 numbers each, taken as pictures of 2 by 2 pixels in colour (Nchw), as in the data, values from 0 to 1"
+        );
+        let (item, _) = flat(Some(LayoutName::Nhwc), [2, 2, 3]);
+        assert_eq!(
+            (item.layout, item.shape),
+            (Some(LayoutName::Nhwc), vec![2, 2, 3])
+        );
+        let (item, decided) = flat(None, [5, 5, 1]);
+        assert_eq!((item.layout, item.shape), (None, vec![12]));
+        assert_eq!(decided, "items: points of 12 numbers");
     }
 
     #[test]

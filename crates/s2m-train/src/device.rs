@@ -83,6 +83,13 @@ impl Machine {
         Ok(())
     }
 
+    /// What makes work shorter that takes too long here, as a hint.
+    pub fn shorter(&self, less: &str) -> String {
+        let card = " or a graphics card (--device cuda)";
+        let other = if self.device.is_cuda() { "" } else { card };
+        format!("{less}{other} make it shorter")
+    }
+
     /// The device's name in reports.
     pub fn name(&self) -> &'static str {
         if self.device.is_cuda() { "cuda" } else { "cpu" }

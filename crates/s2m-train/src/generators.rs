@@ -30,6 +30,7 @@ use crate::parameters::Parameters;
 use crate::progress::Progress;
 use crate::replica::{self, Replica, is_picture, titles};
 use s2m::calibrate::class_at;
+use s2m::talk::Forecast;
 
 /// Proposals that classifiers are trained on are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_002;
@@ -484,12 +485,20 @@ impl Own {
             let prior = entry.class.as_ref().map(|class| class.prior.as_slice());
             prior.map(|prior| class_at(prior, proposals.uniform(Purpose::Class, number)))
         };
-        let progress = Progress::new("generated items", count as u64, 0);
+        let (what, hint) = (
+            "generated items",
+            machine.shorter("fewer items (--items N)"),
+        );
+        let forecast = Forecast::new(what, count as u64, "items", &hint);
+        let progress = Progress::new(what, count as u64, 0).with_forecast(forecast);
         let (mut pieces, mut classes) = (Vec::new(), Vec::new());
-        for first in (0..count).step_by(PIECE) {
-            let numbers: Vec<u64> = (first..(first + PIECE).min(count))
-                .map(|k| k as u64)
-                .collect();
+        // Two rounds of all workers, the second of them warm, tell how long the rest takes.
+        let round = renderer.round().min(PIECE);
+        let mut first = 0;
+        while first < count {
+            let piece = if first < 2 * round { round } else { PIECE };
+            let last = (first + piece).min(count);
+            let numbers: Vec<u64> = (first..last).map(|k| k as u64).collect();
             let own_classes: Vec<u32> = numbers.iter().filter_map(|&k| class(k)).collect();
             let items = renderer.render(Requested {
                 mixture: None,
@@ -503,7 +512,8 @@ impl Own {
                 numbers.len() as i64,
                 entry.output.picture_size(),
             ));
-            progress.at(first as u64 + numbers.len() as u64, &[], &[]);
+            progress.at(last as u64, &[], &[]);
+            first = last;
         }
         progress.finish();
         let made = Made {

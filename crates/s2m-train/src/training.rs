@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use s2m::talk::Forecast;
 use serde_json::{Map, Value, json};
 use tch::Tensor;
 
@@ -92,7 +93,14 @@ pub fn run(
     let interval = plan.log_every.min(plan.steps);
     let mut losses = Losses::new(names, interval, plan.replicas.len(), machine.device);
     let mut log = folder.log(first)?;
-    let progress = Progress::new(plan.what, plan.steps, first);
+    let left = plan.steps - first;
+    let progress = Progress::new(plan.what, plan.steps, first).with_forecast(Forecast::new(
+        plan.what,
+        left,
+        "steps",
+        &machine
+            .shorter("fewer epochs (--epochs N of `s2m fit`, `epochs` or `steps` in a run file)"),
+    ));
     let started = Instant::now();
     let seconds = || before + started.elapsed().as_secs_f64();
     for step in first..plan.steps {
@@ -101,6 +109,10 @@ pub fn run(
             steps.change();
         }
         losses.keep(step, &steps.take(step, |draws| work.step(step, draws))?);
+        // A graphics card only has its orders here; its steps are done where their losses are read.
+        if !machine.device.is_cuda() {
+            progress.stepped(done);
+        }
         let saves = done % plan.checkpoint_every == 0 || last;
         if done % plan.log_every == 0 || last {
             let means = losses.take(plan.replicas)?;

@@ -35,6 +35,7 @@ pub mod sample;
 pub mod samplers;
 pub mod session;
 pub mod settings;
+pub mod talk;
 pub mod trainer;
 pub mod weigh;
 mod write;

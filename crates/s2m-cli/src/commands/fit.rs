@@ -215,6 +215,7 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
                 LayoutChoice::Nhwc => LayoutName::Nhwc,
             }),
             range: about.range,
+            picture: None,
         },
         labelling: args.labelling.map(|labelling| match labelling {
             LabellingName::OneOf => LabellingRecipe::OneOf { weights: None },

@@ -10,6 +10,7 @@ use s2m::progress::{Progress, Silent};
 use s2m::trainer::{Ended, Job, Train, TrainerError};
 use s2m_data::recipe::LabellingRecipe;
 use s2m_model::bundle::Bundle;
+use s2m_model::onnx::{Element, GraphBuilder};
 use s2m_model::probe::Said;
 use s2m_train::classifier;
 use tempfile::tempdir;
@@ -285,4 +286,54 @@ fn a_recipe_with_classes_is_fitted() {
         Bundle::open(&out).unwrap().manifest().labels,
         ["any", "one"]
     );
+}
+
+/// Noise of three numbers to 784 numbers in a row.
+fn flat_generator(path: &Path) {
+    let mut g = GraphBuilder::new("generator");
+    let z = g.input("z", &[3], Element::F32).unwrap();
+    let weights: Vec<f32> = (0..784 * 3)
+        .map(|k| ((k * 7) % 11) as f32 / 5.0 - 1.0)
+        .collect();
+    let weight = g.constant("weight", &[784, 3], &weights).unwrap();
+    let bias = g.constant("bias", &[784], &[0.0; 784]).unwrap();
+    let y = g.linear(&z, &weight, &bias).unwrap();
+    let y = g.tanh(&y).unwrap();
+    g.output(&y, "x").unwrap();
+    fs::write(path, g.to_bytes()).unwrap();
+}
+
+#[test]
+fn a_generator_of_flat_pictures_is_fitted_and_labels_are_added_to_it() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    flat_generator(&path("flat.onnx"));
+    fs::create_dir_all(path("idx")).unwrap();
+    write_pictures(&path("idx"));
+    let recipe = format!(
+        "name = \"bars\"\nlabelling = {{ model = \"one-of\" }}\nvalidation = 0.2\nsource = {{ format = \"idx\", folder = {:?} }}\nclasses = [{{ name = \"any\", of = [0, 1] }}, {{ name = \"one\", of = [1] }}]\n",
+        path("idx").display().to_string()
+    );
+    fs::write(path("bars.toml"), recipe).unwrap();
+    let (generator, data, here) = (path("flat.onnx"), path("bars.toml"), Here::default());
+    let (first, second) = (path("first.s2m"), path("second.s2m"));
+    let mut asked = request(&generator, &data, &first);
+    for (out, from) in [(&first, None), (&second, Some(first.clone()))] {
+        asked.out = out;
+        if let Some(model) = from {
+            asked.generator = None;
+            asked.training.backbone = Some(Backbone::Of(model));
+        }
+        let Answer::Fitted(fitted) = fit(&asked, &here, &Silent).unwrap() else {
+            panic!("{:?}", here.wrong);
+        };
+        let wanted = "items: 784 numbers each, taken as pictures of 28 by 28 pixels in grey (Nchw), as in the data, values from -1 to 1";
+        assert!(
+            fitted.decided.iter().any(|line| line == wanted),
+            "{fitted:?}"
+        );
+        let bundle = Bundle::open(out).unwrap();
+        let item = &bundle.manifest().generator.output;
+        assert_eq!(item.picture_size(), Some([28, 28, 1]));
+    }
 }

@@ -191,7 +191,7 @@ pub fn fit(
     let data = recipe.load()?;
     progress.end();
     check(&generator.first.entry, &data)?;
-    let probed = generator.with_labels(data.train.labels.len(), &runtime)?;
+    let probed = generator.for_data(&data, &runtime)?;
     let mut decided = probed.decided.clone();
     decided.push(about(&data));
     for line in &decided {
@@ -315,9 +315,18 @@ impl Described {
         })
     }
 
-    fn with_labels(&self, labels: usize, runtime: &Runtime) -> Result<Probed, Error> {
-        let bytes = self.bytes.clone();
-        Ok(probe(&self.file, bytes, labels, &self.said, runtime).map_err(FitError::from)?)
+    /// Looks again, now that labels are known and what pictures look like if items come out flat.
+    fn for_data(&self, data: &Loaded, runtime: &Runtime) -> Result<Probed, Error> {
+        let (bytes, labels) = (self.bytes.clone(), data.train.labels.len());
+        let picture = match *data.train.items.shape {
+            [channels, height, width] => Some([height, width, channels]),
+            _ => self.said.picture,
+        };
+        let said = Said {
+            picture,
+            ..self.said.clone()
+        };
+        Ok(probe(&self.file, bytes, labels, &said, runtime).map_err(FitError::from)?)
     }
 }
 
@@ -342,6 +351,7 @@ fn inside(model: &Path) -> Result<(String, Vec<u8>, Said), Error> {
         output,
         ..
     } = bundle.manifest().generator.clone();
+    let picture = output.picture_size();
     let uniform = latents.iter().filter(|l| l.prior == Prior::Uniform);
     let said = Said {
         uniform: uniform.map(|latent| latent.input.clone()).collect(),
@@ -349,6 +359,7 @@ fn inside(model: &Path) -> Result<(String, Vec<u8>, Said), Error> {
         output: Some(output.name),
         layout: output.layout,
         range: output.range,
+        picture,
     };
     let files = models::files(model)?;
     let bytes = files.into_iter().find(|(name, _)| *name == file);
@@ -356,14 +367,15 @@ fn inside(model: &Path) -> Result<(String, Vec<u8>, Said), Error> {
     Ok((format!("{} of {}", file, model.display()), bytes, said))
 }
 
-/// Generator and data must have the same shape.
+/// Generator and data must have the same shape, or as many numbers where pictures come out flat.
 fn check(generator: &GeneratorEntry, data: &Loaded) -> Result<(), Error> {
     let made = match generator.output.picture_size() {
         Some([height, width, channels]) => vec![channels, height, width],
         None => generator.output.shape.clone(),
     };
     let held = &data.train.items.shape;
-    if made == *held {
+    let flat = held.len() == 3 && made == [held.iter().product::<usize>()];
+    if made == *held || flat {
         return Ok(());
     }
     Err(FitError::Mismatch {
