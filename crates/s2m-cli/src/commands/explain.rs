@@ -123,7 +123,10 @@ fn show(e: &Explained, streams: &mut Streams<'_>) -> Result<()> {
     rows.extend([
         line(
             "posterior of the query",
-            format!("{:.4} by {} (floor {:.4})", e.posterior, e.posterior_by, e.floor),
+            format!(
+                "{:.4} by {} (floor {:.4})",
+                e.posterior, e.posterior_by, e.floor
+            ),
         ),
         line("log density of the query", format!("{:.4}", e.log_density)),
         line("log odds real:generated", format!("{:.4}", e.log_odds)),

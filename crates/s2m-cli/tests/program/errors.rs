@@ -181,7 +181,7 @@ impl Toy {
 fn an_unknown_manifest_key_is_named() {
     let mut toy = Toy::new();
     toy.manifest("floor = 0.0", "floor = 0.0\nflour = 1.0");
-    toy.refused("error: model.toml: line 41: unknown field `flour`, expected one of `temperature`, `correction`, `odds_clip`, `margin`, `floor`, `audit`, `witnesses`, `presence`");
+    toy.refused("error: model.toml: line 41: unknown field `flour`, expected one of `posterior`, `temperature`, `correction`, `odds_clip`, `margin`, `floor`, `audit`, `ensemble`, `witnesses`, `presence`");
 }
 
 #[test]
