@@ -57,6 +57,7 @@ impl Progress {
     }
 
     /// Says, once it can tell, how long the work will take.
+    #[must_use]
     pub fn with_forecast(self, forecast: Forecast) -> Self {
         self.forecast.replace(Some(forecast));
         self

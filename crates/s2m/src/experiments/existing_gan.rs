@@ -397,3 +397,89 @@ fn means(found: &[Figures]) -> Option<Means> {
         classes: found.len(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_referee_knows_the_data_set_and_its_seven_joint_classes() {
+        let recipe = stages::recipe(&stages::template(&REFEREE), DATA).unwrap();
+        let names = recipe.classes.iter().map(|class| class.name.clone());
+        let labels = Labels::new(names).unwrap();
+        let mut sets: Vec<LabelSet> = (0..7_u32)
+            .map(|class| {
+                let has = |label: &usize| recipe.classes[*label].of.contains(&class);
+                (0..labels.len()).filter(has).collect()
+            })
+            .collect();
+        sets.sort_unstable();
+        sets.dedup();
+        assert_eq!(sets.len(), 7);
+    }
+
+    /// Two classes of samples, one of which gave none; rows that are there and rows that are missing.
+    #[test]
+    fn rows_are_means_over_what_gave_samples_and_missing_ones_are_named() {
+        let figures = |accuracy, calls_per_sample| Figures {
+            accuracy,
+            sampled: Sampled {
+                calls_per_sample,
+                predicted_purity: Some(0.9),
+                plain_purity: Some(0.8),
+                ..Sampled::default()
+            },
+        };
+        let found = means(&[figures(0.5, 10.0), figures(1.0, 30.0)]).unwrap();
+        assert_eq!(
+            (found.accuracy, found.calls, found.classes),
+            (0.75, 20.0, 2)
+        );
+        assert_eq!((found.predicted, found.plain), (0.9, 0.8));
+        assert_eq!(means(&[]), None);
+        let row = |posterior, floor, means| Measured {
+            posterior,
+            floor,
+            means,
+            accuracies: BTreeMap::new(),
+        };
+        let rows = vec![
+            row(PosteriorName::Joint, Some(0.9), Some(found)),
+            row(PosteriorName::Joint, Some(0.95), None),
+        ];
+        let mut table = Table::new("", &[""; 8]);
+        let mut missing = Vec::new();
+        add_rows(
+            &mut table,
+            &mut missing,
+            FITS[2],
+            &[(0, Some(rows)), (1, None)],
+        )
+        .unwrap();
+        assert_eq!(table.rows.len(), FLOORS.len());
+        assert_eq!(
+            table.rows[3][..6],
+            [
+                "ResNet-9, all labels (ceiling), joint",
+                "0.9",
+                "75.00",
+                "90.00",
+                "80.00",
+                "20.0"
+            ]
+        );
+        assert_eq!(table.rows[3][7], "0; 1 missing");
+        assert!(
+            missing.contains(
+                &"ResNet-9, all labels (ceiling), joint, seed 0: no joint class gave samples"
+                    .to_owned()
+            )
+        );
+        assert!(
+            missing.contains(
+                &"ResNet-9, all labels (ceiling), joint, seed 0, 1: not trained".to_owned()
+            ),
+            "{missing:?}"
+        );
+    }
+}
