@@ -183,8 +183,10 @@ impl SetPosterior {
         if rest > 0.0 {
             total -= rest - posterior.spread(sets, &levels(), rest);
         }
+        // All mass may lie on a rest that none of the item's nested sets takes: then nothing is known.
+        let scale = if total > 0.0 { total.recip() } else { 0.0 };
         for (set, mass) in &mut posterior.entries[..posterior.len] {
-            *mass = *mass / total * labelling.density_of_shown(*set);
+            *mass *= scale * labelling.density_of_shown(*set);
         }
         posterior
     }
@@ -222,10 +224,14 @@ impl SetPosterior {
         self.sum(|set| query.holds(set)).ln()
     }
 
-    /// `log P(Q|x)`.
+    /// `log P(Q|x)`; `-∞` where nothing is known about the item.
     pub fn log_posterior(&self, query: &Query) -> f64 {
-        let any = self.sum(|_| true);
-        (self.sum(|set| query.holds(set)) / any).ln().min(0.0)
+        let (any, holding) = (self.sum(|_| true), self.sum(|set| query.holds(set)));
+        if any > 0.0 {
+            (holding / any).ln().min(0.0)
+        } else {
+            f64::NEG_INFINITY
+        }
     }
 
     /// `P(label | Q, x)`; none where the query has no density at this item.

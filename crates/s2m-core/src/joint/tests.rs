@@ -249,6 +249,35 @@ fn the_rest_has_the_sets_that_no_output_has() {
     assert!((shown - given(2..n) / rest).abs() < 1e-12);
 }
 
+/// The item's nested sets all have outputs, and these say no: nothing is left of it.
+#[test]
+fn a_rest_that_no_set_takes_leaves_an_item_without_weight() {
+    let nested = vec![set(&[0]), set(&[0, 1])];
+    let sets = LabelSets::new(2, nested, true).unwrap();
+    let query = Query::parse("L0", &labels(2)).unwrap();
+    let calibration = Calibration {
+        joint: Some(JointCalibration {
+            sets: sets.clone().into(),
+            temperature: 1.0,
+        }),
+        ..Calibration::default()
+    };
+    let labelling = Labelling::one_of(&[1.0, 1.0]).unwrap();
+    let weighting = Weighting::calibrated(query.clone(), labelling, &calibration).unwrap();
+    let row = [-4000.0, -4000.0, 0.0];
+    let evidence = Evidence {
+        class_logits: &[1.0, 0.0],
+        real_logit: 0.0,
+        fake_class_logits: None,
+        joint: Some(sets.shape().read(&row)),
+        log_latent_ratio: 0.0,
+    };
+    assert_eq!(weighting.log_weight(evidence).unwrap(), f64::NEG_INFINITY);
+    let item = weighting.item_posterior(evidence).unwrap();
+    assert_eq!(item.log_posterior(&query), f64::NEG_INFINITY);
+    assert_eq!(item.label_posterior(&query, 1), None);
+}
+
 #[test]
 fn balanced_draws_change_a_set_by_what_it_shows() {
     let labelling = Labelling::one_of(&[1.0, 3.0]).unwrap();
