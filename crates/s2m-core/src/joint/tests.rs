@@ -164,8 +164,8 @@ proptest! {
         a in prop::collection::vec(0.2..4.0f64, 4), class in prop::collection::vec(-2.0..2.0f64, 4),
         per_class in any::<bool>(), label in 0usize..4, power in 0.5..2.0f64,
     ) {
-        let labelling = labelling(&a, per_class);
-        let showing = Showing::new(LabelSets::whole(4).unwrap(), labelling);
+        let own = labelling(&a, per_class);
+        let showing = Showing::new(LabelSets::whole(4).unwrap(), own.clone());
         let norm: f64 = class.iter().map(|l| l.exp()).sum();
         let log_class: Vec<f64> = class.iter().map(|l| l - norm.ln()).collect();
         let mut found = vec![0.0; 15];
@@ -189,17 +189,13 @@ proptest! {
         }
         // Exact levels of ρ = 1 have the class output as their marginals.
         let mut shown = vec![0.0; 15];
-        for (set, mass) in Levels::new(&labelling_of(&a, per_class), log_class.iter().copied()).shown_sets() {
+        for (set, mass) in Levels::new(&own, log_class.iter().copied()).shown_sets() {
             shown[set.bits() as usize - 1] = mass;
         }
         for (c, log_class) in log_class.iter().enumerate() {
             prop_assert!((showing.marginal(&shown, &[], c) - log_class.exp()).abs() < 1e-12);
         }
     }
-}
-
-fn labelling_of(a: &[f64], per_class: bool) -> Labelling {
-    labelling(a, per_class)
 }
 
 /// On paper: a sure {A} with a teacher at (.8, .2) has 40 % on {A, B} by levels; shown with A it is

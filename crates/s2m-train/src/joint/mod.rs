@@ -154,8 +154,6 @@ pub struct Learnt {
     pub members: Vec<Vec<Parameters>>,
     /// What balanced draws have changed in the outputs, replica by replica; empty without.
     pub shifts: Vec<Vec<f64>>,
-    /// What was tried and chosen, replica by replica.
-    pub report: Vec<Value>,
 }
 
 /// The outputs per label set of one replica, as files have them.
@@ -864,7 +862,6 @@ impl Work<'_> {
                 members
             },
             shifts,
-            report: report.to_vec(),
         })
     }
 }
