@@ -147,7 +147,8 @@ impl<'a> Drawn<'a> {
         })
     }
 
-    fn generator(&self) -> GeneratorPart<'_> {
+    /// Where its items come from.
+    pub(crate) fn generator(&self) -> GeneratorPart<'_> {
         match self {
             Self::Alone(generator) => generator.part(),
             Self::Query { bundle, .. } => bundle.generator_part(),
@@ -164,14 +165,15 @@ impl<'a> Drawn<'a> {
             Self::Query { bundle, way, .. } => {
                 let settings = serde_json::to_string(&way.settings());
                 let settings = settings.expect("settings have only plain fields");
-                format!("{} {} {settings} {MOST_CALLS}", bundle.hash(), way.query)
+                format!("{} {} {settings}", bundle.hash(), way.query)
             }
         }
     }
 }
 
-/// Most generator calls per sample; weights that ask for more are reported as not reached.
-const MOST_CALLS: usize = 500;
+/// Most generator calls per sample unless an experiment says otherwise; weights that ask for more are
+/// reported as not reached.
+pub(crate) const MOST_CALLS: usize = 500;
 
 /// Draws and measures with one machine, and keeps what it measured.
 pub(crate) struct Evaluator<'a> {
@@ -180,6 +182,8 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) samples: NonZeroUsize,
     /// Proposals in the bank of each bundle, for each class of a conditional generator.
     pub(crate) bank: NonZeroUsize,
+    /// Most generator calls per sample.
+    pub(crate) most_calls: usize,
     /// Folder for measurements and banks.
     pub(crate) work: PathBuf,
     pub(crate) progress: &'a dyn Progress,
@@ -233,7 +237,7 @@ impl Evaluator<'_> {
     ) -> Result<Finding<Sampled>, Error> {
         let bank = self.bank_of(folder, bundle)?;
         let mut settings = way.settings();
-        settings.max_calls = Some(self.samples.get().saturating_mul(MOST_CALLS));
+        settings.max_calls = Some(self.samples.get().saturating_mul(self.most_calls));
         let session = Session::open(bundle, self.machine, &settings, Some(&bank))?;
         let query = Query::parse(way.query, bundle.labels())?;
         let (mut pool, mut target) = session.plan(&query, None, self.progress)?;
@@ -295,14 +299,25 @@ impl Evaluator<'_> {
         drawn: &Drawn<'_>,
         measure: impl FnOnce(Sampled, &[f32]) -> Result<T, Error>,
     ) -> Result<Finding<T>, Error> {
-        let own = drawn.identity();
+        self.measure_numbers(name, identity, drawn, |sampled| {
+            let items = self.render(drawn, &sampled, sampled.numbers.len())?;
+            measure(sampled, &items)
+        })
+    }
+
+    /// The same for measurements that need to know which proposals were kept, and not what they look like.
+    pub(crate) fn measure_numbers<T: Serialize + DeserializeOwned>(
+        &self,
+        name: &str,
+        identity: &[&str],
+        drawn: &Drawn<'_>,
+        measure: impl FnOnce(Sampled) -> Result<T, Error>,
+    ) -> Result<Finding<T>, Error> {
+        let own = format!("{} {}", drawn.identity(), self.most_calls);
         let identity: Vec<&str> = identity.iter().copied().chain([own.as_str()]).collect();
         self.kept(name, &identity, || match self.sample(drawn)? {
             Finding::Refused(why) => Ok(Finding::Refused(why)),
-            Finding::Measured(sampled) => {
-                let items = self.render(drawn, &sampled, sampled.numbers.len())?;
-                Ok(Finding::Measured(measure(sampled, &items)?))
-            }
+            Finding::Measured(sampled) => Ok(Finding::Measured(measure(sampled)?)),
         })
     }
 
@@ -343,6 +358,7 @@ mod tests {
             runtime: Runtime::load(None).unwrap(),
             samples: NonZeroUsize::new(samples).unwrap(),
             bank: NonZeroUsize::new(5000).unwrap(),
+            most_calls: MOST_CALLS,
             work: work.to_owned(),
             progress: &Silent,
         }

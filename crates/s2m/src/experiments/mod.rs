@@ -332,6 +332,7 @@ impl<'a> Bench<'a> {
             runtime: self.runtime.clone(),
             samples: self.request.samples,
             bank: self.request.samples.saturating_mul(steps),
+            most_calls: evaluation::MOST_CALLS,
             work: self.request.work.to_owned(),
             progress: self.progress,
         }
@@ -381,6 +382,7 @@ mod tests {
                 "optimizer",
                 "real",
                 "calibration",
+                "joint",
                 "paper",
                 "wrong-labels",
             ],
