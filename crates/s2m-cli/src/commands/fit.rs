@@ -113,6 +113,10 @@ struct FittingOptions {
     #[arg(long)]
     no_joint: bool,
 
+    /// Most rounds of students that teach each other label sets; held-out items say when to stop [default: 4]
+    #[arg(long, value_name = "N", conflicts_with = "no_joint", value_parser = clap::value_parser!(u64).range(1..=20))]
+    rounds: Option<u64>,
+
     /// ONNX network that turns items into features, in the place of a trunk that is trained
     #[arg(long, value_name = "B.onnx")]
     backbone: Option<PathBuf>,
@@ -238,6 +242,7 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
             } else {
                 Joint::Learnt
             },
+            rounds: args.fitting.rounds,
             balance: args.fitting.balance,
             epochs: args.fitting.epochs,
             batch: args.fitting.batch,

@@ -6,14 +6,17 @@
 //!
 //! - `stages`: run files and training, through [`crate::trainer`];
 //! - `evaluation`: draws and measurements, each kept;
+//! - `fits`: rows of fits for generators that are there already;
 //! - `line`, [`results`], `report`: means over seeds, tables, `RESULTS.md`;
 //! - one file per experiment.
 
 mod calibration;
 mod evaluation;
 mod existing_gan;
+mod fits;
 pub(crate) mod gaussians;
 mod illustration;
+mod label_set_toys;
 mod line;
 mod rare_digits;
 mod rare_toys;
@@ -22,6 +25,7 @@ pub mod results;
 mod six_labels;
 mod stages;
 mod table1;
+mod unlabelled_digits;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -151,11 +155,15 @@ pub enum Experiment {
     RareDigits,
     /// A GAN from elsewhere on CIFAR-7to3: class probabilities against label sets.
     ExistingGan,
+    /// A GAN that also makes digits which the labelled data lacks.
+    UnlabelledDigits,
+    /// Label sets that are known exactly, from a soft classifier.
+    LabelSetToys,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Gaussians,
         Self::Illustration,
         Self::Table1,
@@ -164,6 +172,8 @@ impl Experiment {
         Self::RareToys,
         Self::RareDigits,
         Self::ExistingGan,
+        Self::UnlabelledDigits,
+        Self::LabelSetToys,
     ];
 
     /// Its name as typed.
@@ -177,6 +187,8 @@ impl Experiment {
             Self::RareToys => "rare-toys",
             Self::RareDigits => "rare-digits",
             Self::ExistingGan => "existing-gan",
+            Self::UnlabelledDigits => "unlabelled-digits",
+            Self::LabelSetToys => "label-set-toys",
         }
     }
 
@@ -191,6 +203,8 @@ impl Experiment {
             Self::RareToys => "rare targets that are known exactly, with every --adapt",
             Self::RareDigits => "rare classes of six-labels, with every --adapt",
             Self::ExistingGan => "a GAN from elsewhere on CIFAR-7to3: classes against label sets",
+            Self::UnlabelledDigits => "a GAN that also makes digits which no label is for",
+            Self::LabelSetToys => "label sets that are known exactly, from a soft classifier",
         }
     }
 
@@ -265,6 +279,10 @@ pub fn reproduce(
         Experiment::RareToys => rare_toys::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::RareDigits => rare_digits::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::ExistingGan => existing_gan::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::LabelSetToys => label_set_toys::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::UnlabelledDigits => {
+            unlabelled_digits::run(&Bench::new(request, trainer, progress)?)?
+        }
     };
     report::write(request, findings)
 }

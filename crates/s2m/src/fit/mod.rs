@@ -98,6 +98,8 @@ pub struct Training {
     pub network: Option<Network>,
     /// Whether an output per label set is learnt.
     pub joint: Joint,
+    /// Most rounds of students behind it.
+    pub rounds: Option<u64>,
     /// Draw every label equally often.
     pub balance: bool,
     /// Passes over the training items.

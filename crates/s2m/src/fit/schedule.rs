@@ -214,7 +214,11 @@ impl Schedule<'_> {
         };
         let folder = work.join("joint").display().to_string();
         let epochs = self.training.epochs.unwrap_or(self.chosen.joint_epochs);
-        format!("joint = {{ folder = {folder:?}, epochs = {epochs}{supervised} }}\n")
+        let rounds = match self.training.rounds {
+            Some(rounds) => format!(", rounds = {rounds}"),
+            None => String::new(),
+        };
+        format!("joint = {{ folder = {folder:?}, epochs = {epochs}{rounds}{supervised} }}\n")
     }
 }
 

@@ -1,0 +1,87 @@
+//! A digit GAN that also makes digits for which there is no label: what the real output is worth, by every way to
+//! fit it and along its tempering.
+//!
+//! Labels are even, high and loop; the digits 1 and 3 have none of them, so the labelled data lacks them, while the
+//! generator makes all ten. Class outputs know nothing about them and are sure all the same.
+
+use s2m_model::judge::Judge;
+
+use super::fits::{self, BANK, Court, Fit, Source, Subject};
+use super::stages::{self, Stage};
+use super::{Bench, Findings, stage};
+use crate::error::Error;
+use crate::fit::{Network, Way};
+use crate::trainer::Kind;
+
+const REFEREE: Stage = Stage {
+    name: "referee-mnist",
+    kind: Kind::Referee,
+    template: include_str!("../../../../experiments/table1/referee-mnist.toml"),
+};
+
+/// Says what the labels are; nothing is trained by it.
+const LABELS: Stage = Stage {
+    name: "labels",
+    kind: Kind::Referee,
+    template: include_str!("../../../../experiments/unlabelled-digits/labels.toml"),
+};
+
+const DATA: &str = "unlabelled-digits";
+
+/// Makes all ten digits.
+const GENERATOR: Source = Source::Embedded("mnist-even");
+
+const LENET5: Fit = Fit::learnt("lenet5", "chosen way", GENERATOR, Some(Network::Lenet5));
+
+const FITS: [Fit; 5] = [
+    LENET5,
+    LENET5.in_way("lenet5-shared", "way `shared`", Way::Shared),
+    LENET5.in_way("lenet5-frozen", "way `frozen`", Way::Frozen),
+    LENET5.in_way("lenet5-smoothed", "way `smoothed`", Way::Smoothed),
+    LENET5.ceiling("ceiling", "all labels shown (ceiling)"),
+];
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
+    let runs = bench.finish(&[REFEREE])?;
+    let file = bench.place.run_file(&LABELS)?;
+    let recipe = stages::recipe(&file, DATA).expect("a test looks for the data set");
+    let court = match stage(&runs, REFEREE.name) {
+        Some(referee) => {
+            let path = referee.folder.join("referee.onnx");
+            let settings = &bench.request.machine.run;
+            let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
+            Some(Court::new(judge, &recipe)?)
+        }
+        None => None,
+    };
+    let subject = Subject {
+        recipe,
+        fits: &FITS,
+        court,
+    };
+    let rows = fits::rows(bench, &subject)?;
+    Ok(Findings {
+        title: "Digits that no label is for",
+        preface: vec![format!(
+            "`s2m fit` for the generator of `mnist-even`, which makes all ten digits, with labels even, high (5 or more) and loop (0, 6, 8, 9); the digits 1 and 3 carry none, so the labelled data lacks them. No digit is \"even + high - loop\" or \"loop - even - high\". Then `s2m sample` of the five joint classes that exist, by `reject` at TV 0.01, judged by a LeNet5 over ten digits. Right: means over the joint classes that gave samples within {BANK} calls each. Predicted: by networks that had no part in selecting; plain: by the one that selected. Floor `own`: the bundle's. No D_v: the real output has no say; 0.5 of D_v: half of its log odds count."
+        )],
+        seeds: rows.seeds,
+        runs,
+        tables: rows.tables,
+        missing: rows.missing,
+        pictures: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_one_and_three_have_no_label() {
+        let recipe = stages::recipe(&stages::template(&LABELS), DATA).unwrap();
+        let labelled = |digit: u32| recipe.classes.iter().any(|class| class.of.contains(&digit));
+        let without: Vec<u32> = (0..10).filter(|digit| !labelled(*digit)).collect();
+        assert_eq!(without, [1, 3]);
+    }
+}
