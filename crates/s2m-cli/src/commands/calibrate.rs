@@ -73,8 +73,8 @@ struct ChoiceOptions {
     #[arg(long, value_name = "D")]
     exclusion_error: Option<f64>,
 
-    /// Effective share of generated items down to which likeness to real ones is paid for; a smaller one
-    /// costs more calls [default: the knee]
+    /// Share of generated items that rejection accepts by the real output alone, down to which likeness to real
+    /// ones is paid for: 0.5 doubles the calls [default: the knee]
     #[arg(long, value_name = "S", conflicts_with = "least_effective_share")]
     likeness: Option<f64>,
 
@@ -158,10 +158,10 @@ fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
     if let Some(likeness) = &found.likeness {
         writeln!(
             streams.err,
-            "likeness: witnesses tell {:.3} without weights, {:.3} with them; {} of generated items effective ({}), {} outside the data",
+            "likeness: witnesses tell {:.3} without weights, {:.3} with them; the real output costs {:.1} times the calls ({}), {} of generated items lie outside the data",
             likeness.before[0],
             likeness.after[0],
-            percent(likeness.effective_share),
+            likeness.accepted_share.recip(),
             likeness.stopped,
             percent(found.way.outside.unwrap_or_default()),
         )?;

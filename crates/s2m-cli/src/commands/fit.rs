@@ -113,7 +113,7 @@ struct FittingOptions {
     #[arg(long)]
     no_joint: bool,
 
-    /// Most rounds of students that teach each other label sets; held-out items say when to stop [default: 4]
+    /// Most rounds of students that teach each other label sets; held-out items say when to stop [default: 10]
     #[arg(long, value_name = "N", conflicts_with = "no_joint", value_parser = clap::value_parser!(u64).range(1..=20))]
     rounds: Option<u64>,
 
@@ -150,8 +150,8 @@ struct FittingOptions {
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 
-    /// Effective share of generated items down to which likeness to real ones is paid for; a smaller one
-    /// costs more calls [default: the knee]
+    /// Share of generated items that rejection accepts by the real output alone, down to which likeness to real
+    /// ones is paid for: 0.5 doubles the calls [default: the knee]
     #[arg(long, value_name = "S")]
     likeness: Option<f64>,
 }

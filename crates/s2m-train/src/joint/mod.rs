@@ -3,7 +3,8 @@
 //! ```text
 //! class networks   one per fold, on the other folds; each judges its own fold
 //! round 1          targets by sorted levels of the class networks; students, one per fold, learn them
-//! round 2, …       targets by the students of the round before, each for its own fold
+//! round 2, …       targets by the students of the round before, each for its own fold, which the same students go on
+//!                  to learn in a third of the passes
 //! the student      all items, with the targets of the best round
 //! ```
 //!
@@ -99,7 +100,7 @@ impl Default for JointSettings {
         Self {
             folds: 3,
             powers: vec![1.0, 1.6],
-            rounds: 4,
+            rounds: 10,
             epochs: None,
             members: true,
             supervised: false,
@@ -115,6 +116,12 @@ impl Default for JointSettings {
 fn is_false(key: &bool) -> bool {
     !key
 }
+
+/// Later rounds go on from the students of the round before, in so many times fewer passes.
+const SHORTER: u64 = 3;
+
+/// Rounds end after so many that were no better than the best before.
+const PATIENCE: usize = 2;
 
 /// Limits of what can be asked for.
 const MOST_FOLDS: usize = 20;
@@ -402,7 +409,7 @@ impl Work<'_> {
         if self.joint.supervised {
             return self.learn_truth();
         }
-        let teachers = self.teach("class", None, None)?;
+        let teachers = self.teach("class", None, None, None)?;
         self.judge_by_classes(&teachers)?;
         let sets = self.sets()?;
         let showings: Vec<Showing> = self
@@ -413,12 +420,32 @@ impl Work<'_> {
         let (targets, round, mut report) = self.first_round(&showings, &teachers)?;
         let mut rounds = vec![(targets, round)];
         for number in 2..=self.joint.rounds {
-            let targets = self.later_targets(&showings, &rounds[rounds.len() - 1].1)?;
+            let (_, before) = &rounds[rounds.len() - 1];
+            let targets = self.later_targets(&showings, before)?;
             let name = format!("round-{number}");
-            let round = self.teach(&name, Some(&showings), Some(&targets))?;
+            let from = Some(&before.weights);
+            let round = self.teach(&name, Some(&showings), Some(&targets), from)?;
             rounds.push((targets, round));
+            if self.stands_still(&rounds) {
+                break;
+            }
         }
         self.finish(sets, &showings, &rounds, &mut report)
+    }
+
+    /// Whether the last rounds were no better than the best before them, for every replica.
+    fn stands_still(&self, rounds: &[(Vec<Vec<f32>>, Taught)]) -> bool {
+        let Some(before) = rounds.len().checked_sub(PATIENCE) else {
+            return false;
+        };
+        let least = |owner: usize, rounds: &[(Vec<Vec<f32>>, Taught)]| {
+            let nll = rounds
+                .iter()
+                .map(|(_, round)| round.nll(owner, self.joint.folds));
+            nll.fold(f64::INFINITY, f64::min)
+        };
+        (0..self.owns.len())
+            .all(|owner| least(owner, &rounds[before..]) >= least(owner, &rounds[..before]))
     }
 
     /// The student of true label sets, which no single label teaches.
@@ -465,12 +492,14 @@ impl Work<'_> {
         }
     }
 
-    /// Trains one network per fold and replica, on labels or on targets, and judges them by held-out items.
+    /// Trains one network per fold and replica, on labels or on targets, anew or from the same fold's network of
+    /// the round before, and judges them by held-out items.
     fn teach(
         &self,
         name: &str,
         showings: Option<&[Showing]>,
         targets: Option<&[Vec<f32>]>,
+        from: Option<&Parameters>,
     ) -> Result<Taught> {
         let folds = self.joint.folds;
         let owners: Vec<usize> = (0..self.owns.len() * folds).map(|at| at / folds).collect();
@@ -485,7 +514,12 @@ impl Work<'_> {
         let items = self.items.shallow_clone();
         let sources: Vec<usize> = (0..owners.len()).collect();
         let feed = Feed::of(&self.generators.loaded, &parts, &sources, items);
-        self.train(name, &owners, feed, showings, targets)
+        let lesson = Given {
+            showings,
+            targets,
+            from,
+        };
+        self.train(name, &owners, feed, &lesson)
     }
 
     /// Titles of a training's networks, and what their random numbers are keyed by: the replica, the training and the
@@ -524,14 +558,12 @@ impl Work<'_> {
     }
 
     /// Trains networks of these owners, or takes what an earlier run has left.
-    fn train(
-        &self,
-        name: &str,
-        owners: &[usize],
-        feed: Feed,
-        showings: Option<&[Showing]>,
-        targets: Option<&[Vec<f32>]>,
-    ) -> Result<Taught> {
+    fn train(&self, name: &str, owners: &[usize], feed: Feed, given: &Given<'_>) -> Result<Taught> {
+        let Given {
+            showings,
+            targets,
+            from,
+        } = *given;
         let network = Student {
             trunk: self.trunk.clone(),
             classes: self.classes as i64,
@@ -548,7 +580,7 @@ impl Work<'_> {
             folder.join("best.safetensors"),
             folder.join("weights.safetensors"),
         );
-        let steps = self.steps(owners, &feed);
+        let steps = self.steps(owners, &feed, from.is_some());
         let plan_name = format!("label sets, {name}");
         let plan = Plan {
             what: &plan_name,
@@ -567,11 +599,15 @@ impl Work<'_> {
             steps,
             device,
         };
-        let trained = Trained::new("student", network.specs(), &start);
+        let mut trained = Trained::new("student", network.specs(), &start);
         self.generators
             .standardise_each(&feed, &trained.parameters, owners);
+        if let Some(from) = from {
+            let views: Vec<&Tensor> = from.views().iter().collect();
+            trained.parameters.set_all(&views);
+        }
         let done = weights.is_file();
-        let from = if done { &weights } else { &best };
+        let left = if done { &weights } else { &best };
         let mut kept = Kept {
             lesson: Lesson {
                 network: &network,
@@ -595,7 +631,7 @@ impl Work<'_> {
                         showing: showings.map(|showings| &showings[owner]),
                     })
                     .collect(),
-                best: Best::open(from, "student", &network, owners.len(), device)?,
+                best: Best::open(left, "student", &network, owners.len(), device)?,
             },
             path: best.clone(),
             name: "student",
@@ -621,8 +657,11 @@ impl Work<'_> {
     }
 
     /// Steps of a training whose networks draw from a feed.
-    fn steps(&self, owners: &[usize], feed: &Feed) -> u64 {
-        let epochs = self.joint.epochs.unwrap_or(self.settings.epochs);
+    fn steps(&self, owners: &[usize], feed: &Feed, goes_on: bool) -> u64 {
+        let mut epochs = self.joint.epochs.unwrap_or(self.settings.epochs);
+        if goes_on {
+            epochs = epochs.div_ceil(SHORTER);
+        }
         let most = (0..owners.len() as i64)
             .map(|at| feed.count(at))
             .max()
@@ -704,7 +743,7 @@ impl Work<'_> {
             let own = |(own, showing)| self.first_targets(showing, own, power);
             let targets: Vec<Vec<f32>> = self.owns.iter().zip(showings).map(own).collect();
             let name = format!("round-1-power-{power}");
-            let taught = self.teach(&name, Some(showings), Some(&targets))?;
+            let taught = self.teach(&name, Some(showings), Some(&targets), None)?;
             tried.push((targets, taught));
         }
         let mut chosen = Vec::new();
@@ -800,10 +839,7 @@ impl Work<'_> {
         for (owner, report) in report.iter_mut().enumerate() {
             let nll: Vec<f64> = rounds
                 .iter()
-                .map(|(_, round)| {
-                    let values = round.mean_of(owner, folds);
-                    -values.iter().sum::<f64>() / values.len() as f64
-                })
+                .map(|(_, round)| round.nll(owner, folds))
                 .collect();
             let at = (0..nll.len())
                 .min_by(|&a, &b| nll[a].total_cmp(&nll[b]))
@@ -838,7 +874,12 @@ impl Work<'_> {
     ) -> Result<Learnt> {
         let owners: Vec<usize> = (0..self.owns.len()).collect();
         let feed = self.generators.feed(self.machine.device)?;
-        let student = self.train("student", &owners, feed, Some(showings), Some(targets))?;
+        let given = Given {
+            showings: Some(showings),
+            targets: Some(targets),
+            from: None,
+        };
+        let student = self.train("student", &owners, feed, &given)?;
         for (owner, report) in report.iter_mut().enumerate() {
             report["student_nll"] = json!(student.scores[owner].fit.nll_after);
             report["student_temperature"] = json!(student.scores[owner].fit.temperature);
@@ -878,6 +919,22 @@ impl Taught {
             |at: usize| scores.iter().map(|s| s.log_likelihoods[at]).sum::<f64>() / folds as f64;
         (0..scores[0].log_likelihoods.len()).map(mean).collect()
     }
+
+    /// Mean negative log likelihood of held-out labels.
+    fn nll(&self, owner: usize, folds: usize) -> f64 {
+        let values = self.mean_of(owner, folds);
+        -values.iter().sum::<f64>() / values.len() as f64
+    }
+}
+
+/// What a training is given.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    /// What sets show, replica by replica; none for class networks.
+    showings: Option<&'a [Showing]>,
+    targets: Option<&'a [Vec<f32>]>,
+    /// Weights to go on from.
+    from: Option<&'a Parameters>,
 }
 
 /// For every replica the networks of the training that it chose.

@@ -141,8 +141,9 @@ pub struct LikenessFound {
     pub after: [f64; 2],
     /// Whether that is more than chance explains.
     pub still_tell: bool,
-    /// Effective share of all generated items, with the weights as they are used.
-    pub effective_share: f64,
+    /// Share of generated items that rejection accepts by the odds alone, at a distance of 0.01: its inverse is
+    /// how many times the calls the real output costs.
+    pub accepted_share: f64,
     /// Why the real output is not tempered less.
     pub stopped: String,
     /// Effective shares that were looked at, and the sum at each.

@@ -6,8 +6,10 @@
 
 use s2m_core::calibration::correction::{self, Corrected};
 use s2m_core::calibration::odds;
-use s2m_core::calibration::temper::{self, Chosen, LEAST_SHARE, Price, Stopped, Way};
-use s2m_core::calibration::witness::{Witness, Witnesses, effective_share};
+use s2m_core::calibration::temper::{
+    self, Chosen, LEAST_SHARE, Price, Stopped, Way, accepted_share,
+};
+use s2m_core::calibration::witness::{Witness, Witnesses};
 
 use super::choose::{held_out, way_found};
 use super::found::{Found, LikenessFound, WayFound};
@@ -163,7 +165,7 @@ impl Judged {
             before: [self.chosen.before.sum, self.chosen.before.standard_error()],
             after: [after.sum, after.standard_error()],
             still_tell: after.tells(),
-            effective_share: effective_share(&log_weights),
+            accepted_share: accepted_share(&log_weights),
             stopped: match stopped {
                 _ if as_found => stopped.words(),
                 Stopped::Whole if used == 1.0 => stopped.words(),
@@ -184,16 +186,16 @@ pub(super) fn warnings(found: &Found) -> Vec<String> {
     let real = &found.real;
     if real.tempered {
         warnings.push(format!(
-            "the real output is tempered from {:.2} (its likelihood) to {:.2}, where {:.0} % of generated items are effective: {}",
+            "the real output is tempered from {:.2} (its likelihood) to {:.2}, where it costs {:.1} times the calls: {}",
             real.by_likelihood,
             real.used,
-            100.0 * likeness.effective_share,
+            likeness.accepted_share.recip(),
             likeness.stopped
         ));
     }
     if likeness.still_tell {
         warnings.push(format!(
-            "predicted purity is an upper value: witnesses still tell weighted items from real ones, by {:.2} (without weights {:.2}); --likeness pays for more with a smaller effective share",
+            "predicted purity is an upper value: witnesses still tell weighted items from real ones, by {:.2} (without weights {:.2}); --likeness pays for more with calls",
             likeness.after[0], likeness.before[0]
         ));
     }
@@ -204,7 +206,7 @@ pub(super) fn warnings(found: &Found) -> Vec<String> {
 pub(crate) struct Compared {
     /// Place of the way that is kept.
     pub(crate) kept: usize,
-    /// Effective share at which they were compared.
+    /// Accepted share at which they were compared.
     pub(crate) share: f64,
     /// What each is chosen by.
     pub(crate) ways: Vec<WayFound>,

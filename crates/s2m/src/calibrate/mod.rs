@@ -52,8 +52,8 @@ pub const PAGE: &str = "calibration.html";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct CalibrationSettings {
-    /// Effective share of generated items down to which likeness to real ones is paid for; the knee where
-    /// left out.
+    /// Share of generated items that rejection accepts by the real output alone, down to which likeness to real
+    /// ones is paid for; the knee where left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub likeness: Option<f64>,
     /// In the place of likeness: D_v is tempered until the weights of every reachable joint class keep this
@@ -107,7 +107,7 @@ impl Default for CalibrationSettings {
             exclusion_error: None,
             purity: 0.985,
             highest_floor: 0.95,
-            least_kept: 0.5,
+            least_kept: 0.25,
             generated: None,
             label_weights: LabelWeightsChoice::Stated,
         }

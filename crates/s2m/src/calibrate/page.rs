@@ -263,7 +263,7 @@ fn likeness(found: &Found) -> String {
     };
     let said = format!(
         "<p>{} tell real from generated items by {:.3} ± {:.3} without weights and by {:.3} ± {:.3} with them, {told}. \
-         The weights leave {} of all generated items effective; why not less: {}.</p>\n",
+         Rejection accepts {} of all generated items by the odds alone; why not less: {}.</p>\n",
         match likeness.witnesses {
             1 => "One witness, the real output itself, can".to_owned(),
             many => format!("{many} witnesses"),
@@ -272,12 +272,12 @@ fn likeness(found: &Found) -> String {
         likeness.before[1],
         likeness.after[0],
         likeness.after[1],
-        percent(Some(likeness.effective_share)),
+        percent(Some(likeness.accepted_share)),
         escape(&likeness.stopped),
     );
     let caption =
-        "What witnesses tell, Σ|AUC − ½|, when the real output is tempered to an effective share.";
-    said + &table(caption, &["effective share", "witnesses"], &rows)
+        "What witnesses tell, Σ|AUC − ½|, when the real output is tempered to an accepted share.";
+    said + &table(caption, &["accepted share", "witnesses"], &rows)
 }
 
 /// The ways to fit the real output, where several were tried.

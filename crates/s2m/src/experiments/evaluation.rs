@@ -4,9 +4,12 @@
 //! changed bundle, setting or referee is measured again and nothing else is. All settings of one
 //! bundle are answered out of one bank.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
@@ -126,7 +129,7 @@ pub(crate) enum Drawn<'a> {
     Query {
         /// Where the bundle lies.
         folder: PathBuf,
-        bundle: Box<Bundle>,
+        bundle: Arc<Bundle>,
         way: Way<'a>,
     },
 }
@@ -139,12 +142,17 @@ impl<'a> Drawn<'a> {
 
     /// A query out of the bundle in a folder.
     pub(crate) fn query(folder: PathBuf, way: Way<'a>) -> Result<Self, Error> {
-        let bundle = Box::new(Bundle::open(&folder)?);
-        Ok(Self::Query {
+        let bundle = Arc::new(Bundle::open(&folder)?);
+        Ok(Self::opened(folder, bundle, way))
+    }
+
+    /// A query out of a bundle that is open already.
+    pub(crate) fn opened(folder: PathBuf, bundle: Arc<Bundle>, way: Way<'a>) -> Self {
+        Self::Query {
             folder,
             bundle,
             way,
-        })
+        }
     }
 
     /// Where its items come from.
@@ -187,6 +195,8 @@ pub(crate) struct Evaluator<'a> {
     /// Folder for measurements and banks.
     pub(crate) work: PathBuf,
     pub(crate) progress: &'a dyn Progress,
+    /// Banks that are known to be whole.
+    pub(crate) mined: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl Evaluator<'_> {
@@ -324,6 +334,9 @@ impl Evaluator<'_> {
     /// The bank of a bundle, mined where it is not there yet.
     fn bank_of(&self, folder: &Path, bundle: &Bundle) -> Result<PathBuf, Error> {
         let bank = self.work.join("banks").join(&bundle.scoring_hash()[..16]);
+        if self.mined.borrow().contains(&bank) {
+            return Ok(bank);
+        }
         // A query sees the proposals of one class at least; classes take turns in a bank.
         let classes = bundle.classes().and_then(NonZeroUsize::new);
         let proposals = self
@@ -339,6 +352,7 @@ impl Evaluator<'_> {
         let parent = self.work.join("banks");
         fs::create_dir_all(&parent).map_err(Error::write(&parent))?;
         mine::mine(&request, self.progress)?;
+        self.mined.borrow_mut().insert(bank.clone());
         Ok(bank)
     }
 }
@@ -361,6 +375,7 @@ mod tests {
             most_calls: MOST_CALLS,
             work: work.to_owned(),
             progress: &Silent,
+            mined: RefCell::default(),
         }
     }
 

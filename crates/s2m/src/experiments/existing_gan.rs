@@ -38,7 +38,12 @@ const FITS: [Fit; 8] = [
         "ResNet-9, way `smoothed`",
         Way::Smoothed,
     ),
-    Fit::learnt("mobilenet-v2", "MobileNetV2", BIGGAN, Some(Network::MobilenetV2)),
+    Fit::learnt(
+        "mobilenet-v2",
+        "MobileNetV2",
+        BIGGAN,
+        Some(Network::MobilenetV2),
+    ),
     RESNET9.ceiling("ceiling", "ResNet-9, all labels (ceiling)"),
     ROUGH,
     ROUGH.ceiling("dcgan-ceiling", "DCGAN, ResNet-9, all labels (ceiling)"),

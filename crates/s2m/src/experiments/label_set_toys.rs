@@ -189,9 +189,7 @@ mod tests {
     #[test]
     fn truth_depends_on_what_shared_modes_carry() {
         let labels = Labels::new(["A", "B"]).unwrap();
-        let of = |text: &str, one_label| {
-            truth(&Query::parse(text, &labels).unwrap(), one_label)
-        };
+        let of = |text: &str, one_label| truth(&Query::parse(text, &labels).unwrap(), one_label);
         // Seven modes of A alone come first, then the nine shared ones.
         let alone = of("A - B", false);
         assert!(alone[..7].iter().all(|p| (p - 1.0 / 7.0).abs() < 1e-12));

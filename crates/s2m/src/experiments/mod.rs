@@ -27,6 +27,7 @@ mod stages;
 mod table1;
 mod unlabelled_digits;
 
+use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -353,6 +354,7 @@ impl<'a> Bench<'a> {
             most_calls: evaluation::MOST_CALLS,
             work: self.request.work.to_owned(),
             progress: self.progress,
+            mined: RefCell::default(),
         }
     }
 }

@@ -114,7 +114,11 @@ const ROUND_2: Row = Row::new(
     PosteriorName::Joint,
 );
 const JOINT: Row = Row::new("label sets", "classifier", PosteriorName::Joint);
-const CEILING: Row = Row::new("all labels shown (ceiling)", "ceiling", PosteriorName::Joint);
+const CEILING: Row = Row::new(
+    "all labels shown (ceiling)",
+    "ceiling",
+    PosteriorName::Joint,
+);
 
 const ROWS: [Row; 11] = [
     LEVELS,

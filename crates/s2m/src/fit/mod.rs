@@ -110,7 +110,7 @@ pub struct Training {
     pub items: Option<u32>,
     /// Seed of first weights and generated items.
     pub seed: u64,
-    /// Effective share down to which likeness to real items is paid for; the knee where left out.
+    /// Accepted share down to which likeness to real items is paid for; the knee where left out.
     pub likeness: Option<f64>,
 }
 
