@@ -254,6 +254,11 @@ impl Optimizer {
         self.step.int64_value(&[0]) as u64
     }
 
+    /// Steps taken, where the device counts them: `[1]`.
+    pub fn taken(&self) -> &Tensor {
+        &self.step
+    }
+
     pub fn set_step(&mut self, step: u64) {
         let _ = no_grad(|| self.step.fill_(step as i64));
     }

@@ -19,8 +19,12 @@ pub enum First {
     Uniform(f64),
     /// A weight that starts as one number everywhere.
     Constant(f64),
+    /// A weight of orthonormal rows or columns, whichever are fewer; a row is all that makes one output.
+    Orthogonal,
     /// A running statistic, which no optimiser changes; one number everywhere.
     Statistic(f64),
+    /// A running statistic of length 1 in a random direction.
+    Direction,
 }
 
 /// One tensor of a network: its name, its shape for one replica, and its first values.
@@ -49,7 +53,7 @@ impl Spec {
     }
 
     fn trained(&self) -> bool {
-        !matches!(self.first, First::Statistic(_))
+        !matches!(self.first, First::Statistic(_) | First::Direction)
     }
 
     /// First values `[replicas, …]`, one replica per key.
@@ -63,12 +67,47 @@ impl Spec {
             First::Constant(value) | First::Statistic(value) => {
                 Tensor::full(shape.as_slice(), value, (Kind::Float, device))
             }
+            First::Orthogonal => {
+                let rows = |all: &Tensor| orthonormal(&all.view([self.shape[0], -1]));
+                let of: Vec<Tensor> = self.normal(keys).unbind(0).iter().map(rows).collect();
+                Tensor::stack(&of, 0)
+                    .view(shape.as_slice())
+                    .to_device(device)
+            }
+            First::Direction => {
+                let normal = self.normal(keys);
+                let length = normal.norm_scalaropt_dim(2, [1].as_slice(), true);
+                (normal / length).view(shape.as_slice()).to_device(device)
+            }
         }
+    }
+
+    /// Normal numbers `[replicas, size]`; on the CPU, so that networks start alike on every device.
+    fn normal(&self, keys: &[u64]) -> Tensor {
+        let size = self.size();
+        noise::normal(keys, 0, (size + 1) / 2, Device::Cpu).narrow(1, 0, size)
     }
 
     /// The shape with the replica axis.
     pub fn for_replicas(&self, replicas: i64) -> Vec<i64> {
         [&[replicas], self.shape.as_slice()].concat()
+    }
+}
+
+/// Orthonormal rows or columns, whichever are fewer, uniform over all such matrices if the numbers are normal.
+fn orthonormal(matrix: &Tensor) -> Tensor {
+    let wide = matrix.size()[0] < matrix.size()[1];
+    let tall = if wide {
+        matrix.transpose(0, 1)
+    } else {
+        matrix.shallow_clone()
+    };
+    let (q, r) = Tensor::linalg_qr(&tall, "reduced");
+    let q = q * r.diagonal(0, 0, 1).sign();
+    if wide {
+        q.transpose(0, 1).contiguous()
+    } else {
+        q
     }
 }
 

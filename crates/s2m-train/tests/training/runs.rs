@@ -113,7 +113,7 @@ fn a_replica_is_the_same_alone_and_among_others() {
                     .swap_remove(0);
             Checkpoint::read(&path.join("generator.safetensors"))
                 .unwrap()
-                .finished("generator", output.network.mlp.specs(), Device::Cpu)
+                .finished("generator", output.network.specs(), Device::Cpu)
                 .unwrap()
         };
         let (many, one) = (weights(&many), weights(&one));
