@@ -245,6 +245,7 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
     };
     folder.claim(settings)?;
     let taken = training::run(&mut game, &plan, &folder, machine)?;
+    tch::Cuda::cudnn_set_benchmark(false);
     machine.set(Precision::Float32)?;
     let outputs = game.outputs();
     let difference = export_all(&machine.runtime, &folder, &loaded, &replicas, &outputs)?;

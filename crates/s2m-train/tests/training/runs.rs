@@ -269,7 +269,7 @@ fn precisions_and_widths_that_a_run_does_not_have_are_refused() {
     let error = gan::train(&settings, &folder.path().join("other"), &machine()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`precision` is `bf16`, which generators do not have\nhint: precision = \"tf32\""
+        "`precision` is `bf16`, which generators of fully connected layers do not have\nhint: precision = \"tf32\""
     );
 }
 
