@@ -15,9 +15,9 @@ use tch::{Device, Kind, Tensor};
 
 use s2m_model::runtime::Runtime;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Form};
 use crate::device::{Machine, Precision};
-use crate::export::{self, Input};
+use crate::export::{self, Input, Stored};
 use crate::feed::Feed;
 use crate::folder::{RunFolder, write_whole};
 use crate::joint_classes;
@@ -43,9 +43,15 @@ pub struct GanSettings {
     /// Decay of the average of the generator's weights; 0 exports the last weights.
     #[serde(default)]
     pub ema: f64,
+    /// Steps before the average begins; until then it is the weights themselves.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ema_from: u64,
     /// Shows the joint class of every item in the place of one label.
     #[serde(default, skip_serializing_if = "is_false")]
     pub oracle: bool,
+    /// How weights lie in `generator.onnx`.
+    #[serde(default, skip_serializing_if = "Stored::is_default")]
+    pub stored: Stored,
     #[serde(default = "every_10000")]
     pub checkpoint_every: u64,
     #[serde(default = "every_1000")]
@@ -60,6 +66,8 @@ pub struct GanSettings {
     pub network: NetworkSettings,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regularise: Option<Regularise>,
+    #[serde(default, skip_serializing_if = "Form::is_default")]
+    pub checkpoint: Form,
     pub data: Vec<DataRecipe>,
 }
 
@@ -69,6 +77,14 @@ pub struct GanSettings {
 )]
 fn is_false(key: &bool) -> bool {
     !key
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(steps: &u64) -> bool {
+    *steps == 0
 }
 
 fn every_10000() -> u64 {
@@ -137,6 +153,12 @@ impl GanSettings {
             );
             regularise.check()?;
         }
+        for optimizer in [Some(self.optimizer), self.critic_optimizer] {
+            ensure!(
+                self.checkpoint.optimizer || optimizer.is_none_or(|own| own.is_constant()),
+                "`checkpoint.optimizer` is false: an optimiser that starts again cannot follow a schedule or a warm-up\nhint: schedule = \"constant\" without `warm-up`, or leave `checkpoint` out"
+            );
+        }
         ensure!(
             !self.oracle || self.objective.conditional(),
             "`oracle` shows joint classes, and this objective is shown none\nhint: `hinge-projection`, `hinge-ac-gan` or `hinge-cp-gan`"
@@ -202,6 +224,7 @@ pub fn objective(
         critic_steps: settings.objective.critic_steps().unsigned_abs(),
         batch: settings.batch,
         ema: settings.ema,
+        ema_from: settings.ema_from,
         shape: &items.shape,
         joint: &joint,
         picture: is_picture(items),
@@ -228,6 +251,7 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         replicas: &replicas,
         keys: &keys,
         origin: "",
+        form: settings.checkpoint,
     };
     plan.check()?;
     machine.set(settings.precision)?;
@@ -248,7 +272,13 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
     tch::Cuda::cudnn_set_benchmark(false);
     machine.set(Precision::Float32)?;
     let outputs = game.outputs();
-    let difference = export_all(&machine.runtime, &folder, &loaded, &replicas, &outputs)?;
+    let difference = export_all(
+        &machine.runtime,
+        &folder,
+        (settings, &loaded),
+        &replicas,
+        &outputs,
+    )?;
     let summary = json!({
         "steps": taken.steps,
         "seconds": taken.seconds,
@@ -256,7 +286,7 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         "replicas": replicas.len(),
         "device": machine.name(),
     });
-    folder.finish(difference, summary)
+    folder.finish_within(settings.stored.limit(), difference, summary)
 }
 
 /// A GAN in training.
@@ -351,7 +381,7 @@ fn show(
 fn export_all(
     runtime: &Runtime,
     folder: &RunFolder,
-    loaded: &[Loaded],
+    (settings, loaded): (&GanSettings, &[Loaded]),
     replicas: &[Replica],
     outputs: &[Output],
 ) -> Result<f64> {
@@ -370,7 +400,7 @@ fn export_all(
         let items = output.items(&latents, &classes);
         for (at, replica) in replicas.iter().enumerate() {
             let data = &loaded[replica.data];
-            let (file, entry) = file_of(output, at, data)?;
+            let (file, entry) = file_of(output, at, data, settings.stored)?;
             let row = at as i64;
             let z = latents.get(row);
             let c = classes.get(row);
@@ -384,8 +414,14 @@ fn export_all(
                     rows: &c,
                 });
             }
-            let difference = export::check(runtime, &file, &inputs, &[("x", &items.get(row))])
-                .with_context(|| format!("{} of {}", output.file, replica.title()))?;
+            let difference = export::check_within(
+                settings.stored.limit(),
+                runtime,
+                &file,
+                &inputs,
+                &[("x", &items.get(row))],
+            )
+            .with_context(|| format!("{} of {}", output.file, replica.title()))?;
             largest = largest.max(difference);
             let base = format!("{}/{}", replica.title(), output.file);
             write_whole(&folder.join(&format!("{base}.onnx")), &file)?;
@@ -414,10 +450,11 @@ pub fn file_of(
     output: &Output,
     replica: usize,
     data: &Loaded,
+    stored: Stored,
 ) -> Result<(Vec<u8>, GeneratorEntry)> {
     let weights = output.weights.replica(replica)?;
     let shape = &data.train.items.shape;
-    let file = output.network.onnx(&weights, &output.code, shape)?;
+    let file = stored.file(output.network.onnx(&weights, &output.code, shape)?)?;
     let prior = match &output.code {
         Code::None | Code::Fixed(_) => None,
         Code::Class => Some(data.observed.clone()),

@@ -438,7 +438,9 @@ impl Generators {
     /// The file of a replica's generator, and what a bundle says about it.
     pub fn file_of(&self, replica: usize) -> Result<(Vec<u8>, GeneratorEntry)> {
         let (bytes, mut entry) = match &self.source {
-            Source::Run(_, output) => gan::file_of(output, replica, self.data(replica).1)?,
+            Source::Run(gan, output) => {
+                gan::file_of(output, replica, self.data(replica).1, gan.stored)?
+            }
             Source::Own(own) => (own.bytes.clone(), own.entry.clone()),
         };
         "generator.onnx".clone_into(&mut entry.file);

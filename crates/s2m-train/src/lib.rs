@@ -11,6 +11,7 @@ pub mod classifier;
 pub mod device;
 pub mod diff_augment;
 pub mod export;
+pub mod failure;
 pub mod feed;
 pub mod folder;
 pub mod frozen;

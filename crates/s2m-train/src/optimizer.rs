@@ -188,6 +188,12 @@ impl OptimizerSettings {
         Ok(())
     }
 
+    /// Whether the rate is the same at every step.
+    pub fn is_constant(&self) -> bool {
+        let course = self.course(1000);
+        course.schedule.is_constant() && course.rise == 0
+    }
+
     fn course(&self, steps: u64) -> Course {
         let (Self::Adam {
             schedule, warm_up, ..

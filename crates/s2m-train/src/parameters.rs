@@ -275,9 +275,11 @@ pub fn gradients(loss: &Tensor, networks: [&Parameters; 2]) -> [Tensor; 2] {
     [networks[0].flatten(first), networks[1].flatten(second)]
 }
 
-/// An average of weights over steps: `average += (1 − decay)·(weights − average)`.
+/// An average of weights over steps: `average += (1 − decay)·(weights − average)`, which may begin later; until then
+/// it is the weights themselves.
 pub struct Average {
     decay: f64,
+    from: u64,
     flat: Tensor,
 }
 
@@ -285,8 +287,16 @@ impl Average {
     pub fn new(parameters: &Parameters, decay: f64) -> Self {
         Self {
             decay,
+            from: 0,
             flat: parameters.flat.copy(),
         }
+    }
+
+    /// The same, beginning after so many steps.
+    #[must_use]
+    pub fn beginning(mut self, from: u64) -> Self {
+        self.from = from;
+        self
     }
 
     pub fn flat(&self) -> &Tensor {
@@ -297,9 +307,18 @@ impl Average {
         no_grad(|| self.flat.copy_(flat));
     }
 
-    pub fn update(&mut self, parameters: &Parameters) {
+    /// Takes the weights in after a step; `taken` counts steps on the device, `[1]`.
+    pub fn update(&mut self, parameters: &Parameters, taken: &Tensor) {
         let share = 1.0 - self.decay;
-        let _ = no_grad(|| self.flat.lerp_(&parameters.flat, share));
+        let _ = no_grad(|| {
+            if self.from == 0 {
+                return self.flat.lerp_(&parameters.flat, share);
+            }
+            let from = i64::try_from(self.from).unwrap_or(i64::MAX);
+            let early = taken.le(from).to_kind(self.flat.kind());
+            let share = early * (1.0 - share) + share;
+            self.flat.lerp_tensor_(&parameters.flat, &share)
+        });
     }
 }
 
@@ -378,9 +397,35 @@ mod tests {
             Parameters::from_flat(specs(), &Tensor::zeros([1, 8], (Kind::Float, Device::Cpu)));
         let mut average = Average::new(&parameters, 0.75);
         parameters.set(&Tensor::ones([1, 8], (Kind::Float, Device::Cpu)));
-        average.update(&parameters);
+        let taken = |steps: i64| Tensor::from_slice(&[steps]);
+        average.update(&parameters, &taken(1));
         assert_eq!(average.flat().double_value(&[0, 0]), 0.25);
-        average.update(&parameters);
+        average.update(&parameters, &taken(2));
         assert_eq!(average.flat().double_value(&[0, 7]), 0.25 + 0.25 * 0.75);
+    }
+
+    #[test]
+    fn an_average_that_begins_later_is_the_weights_until_then() {
+        let mut parameters =
+            Parameters::from_flat(specs(), &Tensor::zeros([1, 8], (Kind::Float, Device::Cpu)));
+        let mut average = Average::new(&parameters, 0.75).beginning(2);
+        let found: Vec<f64> = [1, 2, 3, 4]
+            .map(|step| {
+                let weights = Tensor::full([1, 8], 0.1 * step as f64, (Kind::Float, Device::Cpu));
+                parameters.set(&weights);
+                average.update(&parameters, &Tensor::from_slice(&[step]));
+                average.flat().double_value(&[0, 5])
+            })
+            .into();
+        let third = 0.75 * f64::from(0.2_f32) + 0.25 * f64::from(0.3_f32);
+        let wanted = [
+            f64::from(0.1_f32),
+            f64::from(0.2_f32),
+            third,
+            0.75 * third + 0.25 * f64::from(0.4_f32),
+        ];
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert!((found - wanted).abs() < 1e-7, "{found} against {wanted}");
+        }
     }
 }

@@ -55,6 +55,8 @@ pub struct Setup<'a> {
     pub batch: i64,
     /// Decay of the generator's average.
     pub ema: f64,
+    /// Steps before it begins.
+    pub ema_from: u64,
     /// Shape of one item.
     pub shape: &'a [usize],
     pub picture: bool,
@@ -90,7 +92,8 @@ impl Setup<'_> {
 
     /// A generator with these weights.
     fn generator_of(&self, name: &'static str, specs: Vec<Spec>) -> Trained {
-        Trained::new(name, specs, &self.start(self.optimizer, self.steps)).averaged(self.ema)
+        Trained::new(name, specs, &self.start(self.optimizer, self.steps))
+            .averaged(self.ema, self.ema_from)
     }
 
     /// A critic with `outputs` scores.
@@ -359,6 +362,7 @@ mod tests {
                 critic_steps: settings.critic_steps().unsigned_abs(),
                 batch: 8,
                 ema: 0.0,
+                ema_from: 0,
                 shape: &[1],
                 picture: false,
                 labels: 2,

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use s2m_model::bundle::Bundle;
-use s2m_train::checkpoint::Checkpoint;
+use s2m_train::checkpoint::{Checkpoint, Form};
+use s2m_train::export::Stored;
 use s2m_train::gan::{self, GanSettings};
 use s2m_train::{classifier, noise};
 use tch::{Device, Kind, Tensor};
@@ -269,5 +270,71 @@ fn a_checkpoint_of_other_widths_is_refused() {
     assert_eq!(
         error.to_string(),
         "tensor `generator.first.weight` of the checkpoint has shape [1, 128, 2] where the run file asks for [1, 192, 2]"
+    );
+}
+
+/// Files of half the size whose pictures are close, and bundles that are read as if they had 32 bits.
+#[test]
+fn weights_stored_in_half_make_small_files_of_nearly_the_same_generator() {
+    let folder = tempdir().unwrap();
+    write_colours(folder.path());
+    let size = |path: &Path| fs::metadata(path).unwrap().len() as f64;
+    let mut settings = colour_settings(folder.path(), HINGE, 2);
+    settings.network =
+        toml::from_str("kind = \"biggan\"\nlatent = 8\nchannels = 8\ncritic-channels = 2").unwrap();
+    let [full, small] = ["full", "small"].map(|name| folder.path().join(name));
+    train_gan(&settings, &full);
+    settings.stored = Stored::Half;
+    train_gan(&settings, &small);
+    let [one, other] = [&full, &small].map(|out| out.join("colours/seed-0/generator.onnx"));
+    assert!(size(&other) < 0.6 * size(&one));
+    let off = difference(&small.join("done.json"));
+    assert!(off > 1e-6 && off < 5e-3, "{off}");
+    let out = folder.path().join("classifier");
+    let extra = "stored = \"half\"\nnetwork = { kind = \"resnet9\", width = 8 }";
+    classifier::train(&classifier_settings(&small, extra), &out, &machine()).unwrap();
+    let bundle = out.join("colours-seed-0.s2m");
+    assert_eq!(
+        fs::read(&other).unwrap(),
+        fs::read(bundle.join("generator.onnx")).unwrap()
+    );
+    Bundle::open(&bundle).unwrap();
+}
+
+#[test]
+fn a_small_checkpoint_goes_on_with_new_optimisers() {
+    let folder = tempdir().unwrap();
+    write_colours(folder.path());
+    let settings = |steps, small| {
+        let mut settings = colour_settings(folder.path(), HINGE, steps);
+        if small {
+            settings.checkpoint = Form {
+                stored: Stored::Half,
+                optimizer: false,
+            };
+        }
+        settings
+    };
+    let [full, small, resumed] = ["full", "small", "resumed"].map(|name| folder.path().join(name));
+    train_gan(&settings(4, false), &full);
+    train_gan(&settings(4, true), &small);
+    let size = |out: &Path| {
+        let file = fs::metadata(out.join("checkpoint.safetensors")).unwrap();
+        file.len() as f64
+    };
+    assert!(size(&small) < 0.3 * size(&full));
+    leave_unfinished(&small, &resumed);
+    train_gan(&settings(6, true), &resumed);
+    let steps = fs::read_to_string(resumed.join("metrics.jsonl")).unwrap();
+    assert_eq!(steps.lines().count(), 3, "{steps}");
+    let mut refused = settings(4, true);
+    refused.optimizer =
+        toml::from_str("kind = \"adam\"\nlearning-rate = 1e-3\nschedule = \"cosine\"").unwrap();
+    let error = gan::train(&refused, &folder.path().join("refused"), &machine()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("`checkpoint.optimizer` is false: an optimiser that starts again"),
+        "{error}"
     );
 }

@@ -16,6 +16,7 @@
 //! discriminator", 2018; Odena, Olah and Shlens, "Conditional image synthesis with auxiliary classifier GANs", 2017;
 //! Kaneko, Ushiku and Harada, "Class-distinct and class-mutual image generation with GANs", 2019.
 
+mod losses;
 pub mod regularise;
 
 use anyhow::Result;
@@ -217,11 +218,11 @@ impl Hinge {
     fn critic_step(&mut self, feed: &Feed, draws: &mut Draws, generator: &[Ready]) -> CriticLosses {
         let ready = Ready::all(&self.critic.1.parameters, Power::Moved, self.kind);
         let (seen, [real, made], labels) = self.compare(feed, draws, [generator, &ready]);
-        let hinge = mean(&(-&real.score + 1.0).relu()) + mean(&(&made.score + 1.0).relu());
+        let hinge = losses::hinge(&real.score, &made.score);
         let mut loss = hinge.shallow_clone();
         let mut class = hinge.zeros_like();
         if let Game::AcGan { class: weight } | Game::CpGan { class: weight, .. } = self.game {
-            class = cross_entropy(&real.class, &one_hot(&labels, self.labels));
+            class = losses::cross_entropy(&real.class, &one_hot(&labels, self.labels));
             loss = loss + &class * weight;
         }
         if let Some(changes) = self.regularise.consistent(self.picture) {
@@ -260,9 +261,11 @@ impl Hinge {
         let about = self.judge(&critic, &self.seen(&made, draws), code.as_ref());
         let own = -mean(&about.score);
         let (class, weight) = match (self.game, &code) {
-            (Game::AcGan { class }, Some(code)) => (cross_entropy(&about.class, code), class),
+            (Game::AcGan { class }, Some(code)) => {
+                (losses::cross_entropy(&about.class, code), class)
+            }
             (Game::CpGan { posterior, .. }, Some(code)) => {
-                (divergence(code, &about.class), posterior)
+                (losses::divergence(code, &about.class), posterior)
             }
             _ => (own.zeros_like(), 0.0),
         };
@@ -293,20 +296,6 @@ impl Hinge {
             }
         }
     }
-}
-
-/// Mean of −Σ p·log softmax(logits) for every replica.
-fn cross_entropy(logits: &Tensor, wanted: &Tensor) -> Tensor {
-    let each = wanted * logits.log_softmax(-1, logits.kind());
-    -mean(&each.sum_dim_intlist([-1].as_slice(), false, logits.kind()))
-}
-
-/// Mean of KL(p ‖ softmax(logits)) for every replica.
-fn divergence(wanted: &Tensor, logits: &Tensor) -> Tensor {
-    // p·log p is 0 where p is.
-    let own = wanted * wanted.clamp_min(f64::from(f32::MIN_POSITIVE)).log();
-    let own = own.sum_dim_intlist([-1].as_slice(), false, logits.kind());
-    mean(&own) + cross_entropy(logits, wanted)
 }
 
 impl Objective for Hinge {

@@ -156,3 +156,83 @@ impl Lecam {
         term * counts * self.weight
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tch::Device;
+
+    use super::*;
+    use crate::trained::Start;
+
+    fn scores(values: &[f32]) -> Tensor {
+        Tensor::from_slice(values).view([1, -1])
+    }
+
+    /// Two steps by hand: the first counts for nothing and moves the means, the second sees them.
+    #[test]
+    fn lecam_follows_its_formula() {
+        let lecam = Lecam {
+            weight: 2.0,
+            decay: 0.75,
+            from: 1,
+        };
+        let regularise = Regularise {
+            lecam: Some(lecam),
+            ..Regularise::default()
+        };
+        let mut specs = regularise.specs();
+        specs.push(Spec {
+            name: "w".to_owned(),
+            shape: vec![1],
+            first: First::Constant(1.0),
+        });
+        let start = Start {
+            keys: &[1],
+            optimizer: toml::from_str("kind = \"sgd\"\nlearning-rate = 1e-3").unwrap(),
+            steps: 10,
+            device: Device::Cpu,
+        };
+        let mut critic = Trained::new("critic", specs, &start);
+        let (real, made) = (scores(&[4.0, 0.0]), scores(&[-4.0, -8.0]));
+        let first = lecam.term(&critic, 1, [&real, &made]);
+        assert_eq!(first.double_value(&[0]), 0.0);
+        critic.apply(&Tensor::zeros([1, 1], (Kind::Float, Device::Cpu)));
+        // Means are now 0.25·2 and 0.25·(−6): gaps of 5.5 and 1.5, and of 4.5 and 8.5.
+        let second = lecam.term(&critic, 1, [&real, &made]).double_value(&[0]);
+        let wanted =
+            (5.5_f64.powi(2) + 1.5_f64.powi(2)) / 2.0 + (4.5_f64.powi(2) + 8.5_f64.powi(2)) / 2.0;
+        assert!((second - 2.0 * wanted).abs() < 1e-4, "{second}");
+        // A gap on the good side costs nothing.
+        let third = lecam.term(&critic, 1, [&scores(&[-9.0]), &scores(&[9.0])]);
+        assert_eq!(third.double_value(&[0]), 0.0);
+    }
+
+    #[test]
+    fn every_second_real_picture_is_mirrored() {
+        let regularise = Regularise {
+            flip: true,
+            ..Regularise::default()
+        };
+        assert_eq!(regularise.real_needs(2), 2);
+        let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).view([1, 2, 4]);
+        let none = Tensor::zeros([1, 0], (Kind::Float, Device::Cpu));
+        let mut draws = Draws::new([none, scores(&[0.4, 0.6])]);
+        let y = regularise.real(&x, [1, 2, 2], &mut draws);
+        let found = Vec::<f32>::try_from(y.view(-1)).unwrap();
+        assert_eq!(found, [2.0, 1.0, 4.0, 3.0, 5.0, 6.0, 7.0, 8.0]);
+    }
+
+    #[test]
+    fn weights_that_no_term_has_are_refused() {
+        let refused = |text: &str| {
+            let regularise: Regularise = toml::from_str(text).unwrap();
+            regularise.check().unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("consistency = -1.0"),
+            "`regularise.consistency` is -1; it must be 0 or more"
+        );
+        assert!(refused("lecam = { weight = inf }").contains("lecam.weight"));
+        assert!(refused("lecam = { weight = 0.3, decay = 1.0 }").contains("lecam.decay"));
+    }
+}
