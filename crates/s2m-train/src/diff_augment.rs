@@ -182,7 +182,7 @@ mod tests {
         let mean = bright.mean(Kind::Double).double_value(&[]);
         for at in [[0, 3, 5], [1, 15, 0]] {
             let [here, there] = [0, 1].map(|colour| bright.double_value(&[colour, at[1], at[2]]));
-            let grey = (here + there) / 2.0;
+            let grey = f64::midpoint(here, there);
             let saturated = grey + 2.0 * (bright.double_value(&at) - grey);
             let wanted = mean + 0.5 * (saturated - mean);
             let found = y.double_value(&[0, at[0], at[1], at[2]]);

@@ -124,10 +124,9 @@ impl GanSettings {
         ensure!(self.grid_every > 0, "`grid-every` must be above 0");
         self.objective.check()?;
         let critic_steps = self.objective.critic_steps().unsigned_abs();
-        for optimizer in [Some(self.optimizer), self.critic_optimizer] {
-            if let Some(optimizer) = optimizer {
-                optimizer.check(self.steps.saturating_mul(critic_steps))?;
-            }
+        let steps = self.steps.saturating_mul(critic_steps);
+        for optimizer in self.optimizers() {
+            optimizer.check(steps)?;
         }
         self.network.check()?;
         self.check_pairs()?;
@@ -137,6 +136,11 @@ impl GanSettings {
             self.ema
         );
         Ok(())
+    }
+
+    /// The generator's optimiser, and the critic's where it has another.
+    fn optimizers(&self) -> impl Iterator<Item = OptimizerSettings> {
+        std::iter::once(self.optimizer).chain(self.critic_optimizer)
     }
 
     /// Refuses settings that do not go together.
@@ -153,9 +157,9 @@ impl GanSettings {
             );
             regularise.check()?;
         }
-        for optimizer in [Some(self.optimizer), self.critic_optimizer] {
+        for optimizer in self.optimizers() {
             ensure!(
-                self.checkpoint.optimizer || optimizer.is_none_or(|own| own.is_constant()),
+                self.checkpoint.optimizer || optimizer.is_constant(),
                 "`checkpoint.optimizer` is false: an optimiser that starts again cannot follow a schedule or a warm-up\nhint: schedule = \"constant\" without `warm-up`, or leave `checkpoint` out"
             );
         }

@@ -21,13 +21,14 @@ fn sets(data: &Loaded) -> Vec<LabelSet> {
 
 /// The query that asks for a joint class: `A + B - C`.
 fn query(set: LabelSet, labels: &Labels) -> String {
-    let part = |wanted: bool| {
+    let names = |wanted: bool| -> Vec<&str> {
         let names = labels.names().enumerate();
-        names.filter(move |(label, _)| set.contains(*label) == wanted)
+        let chosen = names.filter(|(label, _)| set.contains(*label) == wanted);
+        chosen.map(|(_, name)| name).collect()
     };
-    let wanted: Vec<&str> = part(true).map(|(_, name)| name).collect();
-    let absent: String = part(false).map(|(_, name)| format!(" - {name}")).collect();
-    wanted.join(" + ") + &absent
+    let mut parts = vec![names(true).join(" + ")];
+    parts.extend(names(false).into_iter().map(str::to_owned));
+    parts.join(" - ")
 }
 
 /// Names of the joint classes, as queries; none where there are too many for a table.

@@ -46,7 +46,7 @@ mod tests {
         let cross = -(log(0.3, -0.2) + 0.25 * log(1.0, 0.0) + 0.75 * log(0.0, 1.0)) / 2.0;
         let found = cross_entropy(&logits, &wanted).double_value(&[0]);
         assert!((found - cross).abs() < 1e-12, "{found}");
-        let own = (0.25 * 0.25_f64.ln() + 0.75 * 0.75_f64.ln()) / 2.0;
+        let own = f64::midpoint(0.25 * 0.25_f64.ln(), 0.75 * 0.75_f64.ln());
         let found = divergence(&wanted, &logits).double_value(&[0]);
         assert!((found - own - cross).abs() < 1e-12, "{found}");
     }

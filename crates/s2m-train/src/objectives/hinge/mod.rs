@@ -223,18 +223,18 @@ impl Hinge {
         let mut class = hinge.zeros_like();
         if let Game::AcGan { class: weight } | Game::CpGan { class: weight, .. } = self.game {
             class = losses::cross_entropy(&real.class, &one_hot(&labels, self.labels));
-            loss = loss + &class * weight;
+            loss = &loss + &class * weight;
         }
         if let Some(changes) = self.regularise.consistent(self.picture) {
             let changed = changes.apply(&seen, self.picture, draws);
             let code = self.code(&labels);
             let again = self.judge(&ready, &changed, code.as_ref());
             let gap = mean(&(&real.score - again.score).square());
-            loss = loss + gap * self.regularise.consistency;
+            loss = &loss + gap * self.regularise.consistency;
         }
         if let Some(lecam) = self.regularise.lecam {
             let scores = [&real.score, &made.score];
-            loss = loss + lecam.term(&self.critic.1, self.critic_steps, scores);
+            loss = &loss + lecam.term(&self.critic.1, self.critic_steps, scores);
         }
         self.critic.1.descend(&loss.sum(Kind::Float));
         CriticLosses {

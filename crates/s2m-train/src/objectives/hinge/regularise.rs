@@ -199,8 +199,7 @@ mod tests {
         critic.apply(&Tensor::zeros([1, 1], (Kind::Float, Device::Cpu)));
         // Means are now 0.25·2 and 0.25·(−6): gaps of 5.5 and 1.5, and of 4.5 and 8.5.
         let second = lecam.term(&critic, 1, [&real, &made]).double_value(&[0]);
-        let wanted =
-            (5.5_f64.powi(2) + 1.5_f64.powi(2)) / 2.0 + (4.5_f64.powi(2) + 8.5_f64.powi(2)) / 2.0;
+        let wanted = f64::midpoint(5.5 * 5.5, 1.5 * 1.5) + f64::midpoint(4.5 * 4.5, 8.5 * 8.5);
         assert!((second - 2.0 * wanted).abs() < 1e-4, "{second}");
         // A gap on the good side costs nothing.
         let third = lecam.term(&critic, 1, [&scores(&[-9.0]), &scores(&[9.0])]);
