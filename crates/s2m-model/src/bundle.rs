@@ -24,7 +24,7 @@ use crate::manifest::{
 };
 use crate::onnx::{
     self, Adapter, AdapterError, Axes, ModelProto, Port, PortElement, describe, external_paths,
-    fold_doubling,
+    fold_doubling, half,
 };
 
 /// Name of the manifest inside a bundle.
@@ -191,13 +191,18 @@ pub struct Network {
 }
 
 impl Network {
-    /// The same network with fewer multiplications, where that is possible.
+    /// The same network with its weights in 32 bits, and with fewer multiplications where that is possible.
     ///
     /// Scoring and rendering both run this one, so that what is scored is what is written.
     fn folded(mut self) -> Self {
-        if let (None, Some(model)) = (&self.path, fold_doubling(&self.model)) {
-            self.bytes = model.encode_to_vec();
-            self.model = model;
+        if self.path.is_some() {
+            return self;
+        }
+        for rewrite in [half::restored, fold_doubling] {
+            if let Some(model) = rewrite(&self.model) {
+                self.bytes = model.encode_to_vec();
+                self.model = model;
+            }
         }
         self
     }

@@ -110,7 +110,8 @@ pub fn write(
         paper: settings.paper.clone(),
         provenance: generators.provenance(own, settings)?,
     };
-    let files = bundle::files(&manifest, generator, classifier)?;
+    let [generator, classifier] = [generator, classifier].map(|file| settings.stored.file(file));
+    let files = bundle::files(&manifest, generator?, classifier?)?;
     bundle::write(&folder.join(&name(own)), &files)?;
     Ok(difference)
 }

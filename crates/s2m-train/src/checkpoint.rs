@@ -6,32 +6,79 @@
 //! generator/average              [replicas, size]  the running average
 //! ```
 //!
+//! Where a run file asks for it, weights and averages lie in 16 bits and the optimiser's memory is left out; a run
+//! that goes on from such a file starts its optimisers again, and is another run from there.
+//!
 //! Metadata: how far the training is, which replicas it holds, and the steps of each optimiser. A file appears whole or not at all.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
+use crate::export::Stored;
 use crate::folder::write_whole;
 use crate::parameters::{Parameters, Spec};
 use crate::trained::Trained;
 
+/// Largest number of 16 bits.
+const HALF_MOST: f64 = 65_504.0;
+
 /// File name inside a run's folder.
 pub const FILE: &str = "checkpoint.safetensors";
+
+/// What a checkpoint holds; `checkpoint` in a run file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Form {
+    /// How its numbers lie in the file.
+    #[serde(default)]
+    pub stored: Stored,
+    /// Whether it has the optimiser's memory.
+    #[serde(default = "with_optimizer")]
+    pub optimizer: bool,
+}
+
+fn with_optimizer() -> bool {
+    true
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self {
+            stored: Stored::Float32,
+            optimizer: true,
+        }
+    }
+}
+
+impl Form {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
 /// Tensors and facts of one file.
 pub struct Checkpoint {
     tensors: HashMap<String, Tensor>,
     facts: HashMap<String, String>,
+    stored: Stored,
 }
+
+/// The fact about an optimiser that starts again.
+const FRESH: &str = "fresh";
 
 impl Checkpoint {
     /// Networks in training, and facts about the training.
-    pub fn of(members: &mut [&mut Trained], facts: &[(&str, String)]) -> Self {
+    pub fn of(members: &mut [&mut Trained], facts: &[(&str, String)], form: Form) -> Self {
         let mut tensors = HashMap::new();
         let mut facts: HashMap<String, String> = facts
             .iter()
@@ -50,12 +97,20 @@ impl Checkpoint {
             if let Some(average) = &member.average {
                 tensors.insert(format!("{name}/average"), average.flat().shallow_clone());
             }
+            if !form.optimizer {
+                facts.insert(format!("{name}/step"), FRESH.to_owned());
+                continue;
+            }
             facts.insert(format!("{name}/step"), member.optimizer.step().to_string());
             for (kind, memory) in member.optimizer.memory() {
                 tensors.insert(format!("{name}/{kind}"), memory.shallow_clone());
             }
         }
-        Self { tensors, facts }
+        Self {
+            tensors,
+            facts,
+            stored: form.stored,
+        }
     }
 
     /// Finished networks, without what training needs.
@@ -72,6 +127,7 @@ impl Checkpoint {
         Self {
             tensors,
             facts: HashMap::from([("replicas".to_owned(), replicas.to_owned())]),
+            stored: Stored::Float32,
         }
     }
 
@@ -84,11 +140,24 @@ impl Checkpoint {
 
     pub fn write(&self, path: &Path) -> Result<()> {
         let bytes = |tensor: &Tensor| -> Result<Vec<u8>> {
-            let values = Vec::<f32>::try_from(tensor.to_device(Device::Cpu).contiguous().view(-1))?;
-            Ok(values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect())
+            let flat = tensor.to_device(Device::Cpu).contiguous().view(-1);
+            Ok(match self.stored {
+                Stored::Float32 => {
+                    let values = Vec::<f32>::try_from(flat)?;
+                    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+                }
+                Stored::Half => {
+                    // Numbers beyond 16 bits end at the largest; weights never come near it.
+                    let halves = flat.clamp(-HALF_MOST, HALF_MOST).to_kind(Kind::Half);
+                    let mut bytes = vec![0; 2 * halves.numel()];
+                    halves.copy_data_u8(&mut bytes, halves.numel());
+                    bytes
+                }
+            })
+        };
+        let kind = match self.stored {
+            Stored::Float32 => Dtype::F32,
+            Stored::Half => Dtype::F16,
         };
         let data = self
             .tensors
@@ -103,7 +172,7 @@ impl Checkpoint {
             .map(|(name, shape, bytes)| {
                 Ok((
                     (*name).clone(),
-                    TensorView::new(Dtype::F32, shape.clone(), bytes)?,
+                    TensorView::new(kind, shape.clone(), bytes)?,
                 ))
             })
             .collect::<Result<Vec<_>>>()?;
@@ -117,16 +186,14 @@ impl Checkpoint {
             let (_, header) = SafeTensors::read_metadata(&bytes)?;
             let file = SafeTensors::deserialize(&bytes)?;
             let tensor = |(name, view): (String, TensorView<'_>)| {
-                ensure!(
-                    view.dtype() == Dtype::F32,
-                    "`{name}` is not in 32-bit floats"
-                );
-                let chunks = view.data().chunks_exact(4);
-                let values: Vec<f32> = chunks
-                    .map(|four| f32::from_le_bytes(four.try_into().expect("four bytes")))
-                    .collect();
                 let shape: Vec<i64> = view.shape().iter().map(|&side| side as i64).collect();
-                Ok((name, Tensor::from_slice(&values).f_view(shape.as_slice())?))
+                let kind = match view.dtype() {
+                    Dtype::F32 => Kind::Float,
+                    Dtype::F16 => Kind::Half,
+                    other => bail!("`{name}` is of {other:?}, which is no kind of a checkpoint"),
+                };
+                let tensor = Tensor::f_from_data_size(view.data(), &shape, kind)?;
+                Ok((name, tensor.to_kind(Kind::Float)))
             };
             Ok(Self {
                 tensors: file
@@ -135,6 +202,7 @@ impl Checkpoint {
                     .map(tensor)
                     .collect::<Result<_>>()?,
                 facts: header.metadata().clone().unwrap_or_default(),
+                stored: Stored::Float32,
             })
         };
         read().with_context(|| {
@@ -183,7 +251,11 @@ impl Checkpoint {
             if let Some(average) = &mut member.average {
                 average.set(self.tensor(&format!("{name}/average"), &shape)?);
             }
-            let taken: u64 = self.fact(&format!("{name}/step"))?.parse()?;
+            let taken = self.fact(&format!("{name}/step"))?;
+            if taken == FRESH {
+                continue;
+            }
+            let taken: u64 = taken.parse()?;
             member.optimizer.set_step(taken.min(1 << 40));
             for (kind, memory) in member.optimizer.memory() {
                 memory.copy_(self.tensor(&format!("{name}/{kind}"), &shape)?);

@@ -23,7 +23,9 @@ use tch::{Kind, Tensor, no_grad};
 use crate::augment::Augment;
 use crate::bundle::{self, Parts};
 use crate::calibrate;
+use crate::checkpoint::Form;
 use crate::device::{Machine, Precision};
+use crate::export::Stored;
 use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;
 use crate::generators::{Generators, OwnGenerator, Subjects};
@@ -57,6 +59,9 @@ pub struct ClassifierSettings {
     pub batch: i64,
     #[serde(default)]
     pub precision: Precision,
+    /// How weights lie in the bundle's files.
+    #[serde(default, skip_serializing_if = "Stored::is_default")]
+    pub stored: Stored,
     #[serde(default = "every_1000")]
     pub log_every: u64,
     #[serde(default = "every_1000")]
@@ -544,6 +549,7 @@ fn fit(
         replicas: &generators.replicas,
         keys: &keys,
         origin: &generators.sha256,
+        form: Form::default(),
     };
     plan.check()?;
     settings.optimizer.check(plan.steps)?;

@@ -3,11 +3,54 @@
 use anyhow::{Context as _, Result, ensure};
 use ort::session::Session;
 use ort::value::{DynValue, Tensor as OrtTensor};
+use s2m_model::onnx::half;
 use s2m_model::runtime::Runtime;
+use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor};
 
 /// Largest difference allowed between the file and libtorch.
 pub const LIMIT: f64 = 1e-4;
+
+/// The same for a file whose weights are stored in half precision: a few levels of a picture's 256.
+pub const HALF_LIMIT: f64 = 5e-2;
+
+/// How weights lie in a file; they are computed with in 32 bits either way. `stored` in a run file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stored {
+    #[default]
+    Float32,
+    /// 16 bits, 10 of them after the point.
+    Half,
+}
+
+impl Stored {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// An ONNX file with its weights stored so.
+    pub fn file(self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        match self {
+            Self::Float32 => Ok(bytes),
+            Self::Half => {
+                half::file_in_half(&bytes).context("the exported file cannot be read back")
+            }
+        }
+    }
+
+    /// Largest difference allowed between a file with such weights and libtorch.
+    pub fn limit(self) -> f64 {
+        match self {
+            Self::Float32 => LIMIT,
+            Self::Half => HALF_LIMIT,
+        }
+    }
+}
 
 /// One input of a network: its name and its rows.
 pub struct Input<'a> {
@@ -15,8 +58,20 @@ pub struct Input<'a> {
     pub rows: &'a Tensor,
 }
 
-/// Runs the file on the inputs and compares every named output: the largest difference found.
+/// Runs the file on the inputs and compares every named output: the largest difference found, which is not allowed to
+/// be above [`LIMIT`].
 pub fn check(
+    runtime: &Runtime,
+    file: &[u8],
+    inputs: &[Input<'_>],
+    wanted: &[(&str, &Tensor)],
+) -> Result<f64> {
+    check_within(LIMIT, runtime, file, inputs, wanted)
+}
+
+/// [`check`] with another limit.
+pub fn check_within(
+    limit: f64,
     runtime: &Runtime,
     file: &[u8],
     inputs: &[Input<'_>],
@@ -52,8 +107,8 @@ pub fn check(
         }
     }
     ensure!(
-        largest <= LIMIT,
-        "the exported file differs from libtorch by {largest:.1e}, more than {LIMIT:.0e}"
+        largest <= limit,
+        "the exported file differs from libtorch by {largest:.1e}, more than {limit:.0e}"
     );
     Ok(largest)
 }

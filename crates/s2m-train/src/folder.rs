@@ -94,10 +94,20 @@ impl RunFolder {
     }
 
     /// Ends the run: says how well its exported networks agree with libtorch, and writes the summary.
+    pub fn finish(&self, export_difference: f64, summary: Value) -> Result<()> {
+        self.finish_within(LIMIT, export_difference, summary)
+    }
+
+    /// The same for networks that may differ by so much.
     #[expect(clippy::print_stderr, reason = "talk goes to stderr")]
-    pub fn finish(&self, export_difference: f64, mut summary: Value) -> Result<()> {
+    pub fn finish_within(
+        &self,
+        limit: f64,
+        export_difference: f64,
+        mut summary: Value,
+    ) -> Result<()> {
         eprintln!(
-            "exported networks differ from libtorch by at most {export_difference:.1e} (allowed: {LIMIT:.0e})"
+            "exported networks differ from libtorch by at most {export_difference:.1e} (allowed: {limit:.0e})"
         );
         summary["largest_export_difference"] = export_difference.into();
         self.write_json("done.json", &summary)

@@ -1,5 +1,6 @@
 //! `gan`: trains generators by one objective, for all data sets and seeds of a run file at once.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -14,12 +15,14 @@ use tch::{Device, Kind, Tensor};
 
 use s2m_model::runtime::Runtime;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Form};
 use crate::device::{Machine, Precision};
-use crate::export::{self, Input};
+use crate::export::{self, Input, Stored};
 use crate::feed::Feed;
 use crate::folder::{RunFolder, write_whole};
+use crate::joint_classes;
 use crate::noise::{self, Draws, Needs, Purpose};
+use crate::objectives::hinge::regularise::Regularise;
 use crate::objectives::{Code, NetworkSettings, Objective, ObjectiveSettings, Output, Setup};
 use crate::optimizer::OptimizerSettings;
 use crate::replica::{self, Replica, is_picture, titles};
@@ -40,6 +43,15 @@ pub struct GanSettings {
     /// Decay of the average of the generator's weights; 0 exports the last weights.
     #[serde(default)]
     pub ema: f64,
+    /// Steps before the average begins; until then it is the weights themselves.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ema_from: u64,
+    /// Shows the joint class of every item in the place of one label.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub oracle: bool,
+    /// How weights lie in `generator.onnx`.
+    #[serde(default, skip_serializing_if = "Stored::is_default")]
+    pub stored: Stored,
     #[serde(default = "every_10000")]
     pub checkpoint_every: u64,
     #[serde(default = "every_1000")]
@@ -48,8 +60,31 @@ pub struct GanSettings {
     pub grid_every: u64,
     pub objective: ObjectiveSettings,
     pub optimizer: OptimizerSettings,
+    /// Of the critics, where they have another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critic_optimizer: Option<OptimizerSettings>,
     pub network: NetworkSettings,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regularise: Option<Regularise>,
+    #[serde(default, skip_serializing_if = "Form::is_default")]
+    pub checkpoint: Form,
     pub data: Vec<DataRecipe>,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(key: &bool) -> bool {
+    !key
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(steps: &u64) -> bool {
+    *steps == 0
 }
 
 fn every_10000() -> u64 {
@@ -62,6 +97,9 @@ fn every_1000() -> u64 {
 
 /// The finished generators of all replicas.
 pub const WEIGHTS: &str = "generator.safetensors";
+
+/// What the numbers of classes mean; beside generators that take one.
+const CLASSES: &str = "classes.json";
 
 /// Items on a sample grid, and latents in an export's check.
 const SHOWN: i64 = 64;
@@ -78,35 +116,76 @@ impl GanSettings {
             !self.seeds.is_empty() && distinct.len() == self.seeds.len(),
             "`seeds` must be a list of different seeds"
         );
-        for (name, value) in [
-            ("batch", self.batch),
-            ("network.latent", self.network.latent),
-        ] {
-            ensure!(
-                (1..=1 << 20).contains(&value),
-                "`{name}` is {value}; it must be from 1 to 1048576"
-            );
-        }
+        ensure!(
+            (1..=1 << 20).contains(&self.batch),
+            "`batch` is {}; it must be from 1 to 1048576",
+            self.batch
+        );
         ensure!(self.grid_every > 0, "`grid-every` must be above 0");
         self.objective.check()?;
         let critic_steps = self.objective.critic_steps().unsigned_abs();
-        self.optimizer
-            .check(self.steps.saturating_mul(critic_steps))?;
-        ensure!(
-            !self.network.hidden.is_empty()
-                && self
-                    .network
-                    .hidden
-                    .iter()
-                    .all(|side| (1..=1 << 16).contains(side)),
-            "`network.hidden` must list layers of 1 to 65536 units"
-        );
+        let steps = self.steps.saturating_mul(critic_steps);
+        for optimizer in self.optimizers() {
+            optimizer.check(steps)?;
+        }
+        self.network.check()?;
+        self.check_pairs()?;
         ensure!(
             (0.0..1.0).contains(&self.ema),
             "`ema` is {}; it must be from 0 to below 1",
             self.ema
         );
         Ok(())
+    }
+
+    /// The generator's optimiser, and the critic's where it has another.
+    fn optimizers(&self) -> impl Iterator<Item = OptimizerSettings> {
+        std::iter::once(self.optimizer).chain(self.critic_optimizer)
+    }
+
+    /// Refuses settings that do not go together.
+    fn check_pairs(&self) -> Result<()> {
+        let biggan = matches!(self.network, NetworkSettings::BigGan(_));
+        ensure!(
+            biggan || self.precision != Precision::Bf16,
+            "`precision` is `bf16`, which generators of fully connected layers do not have\nhint: precision = \"tf32\""
+        );
+        if let Some(regularise) = &self.regularise {
+            ensure!(
+                biggan,
+                "`regularise` is for hinge objectives, and `network` states no BigGAN\nhint: remove `regularise`"
+            );
+            regularise.check()?;
+        }
+        for optimizer in self.optimizers() {
+            ensure!(
+                self.checkpoint.optimizer || optimizer.is_constant(),
+                "`checkpoint.optimizer` is false: an optimiser that starts again cannot follow a schedule or a warm-up\nhint: schedule = \"constant\" without `warm-up`, or leave `checkpoint` out"
+            );
+        }
+        ensure!(
+            !self.oracle || self.objective.conditional(),
+            "`oracle` shows joint classes, and this objective is shown none\nhint: `hinge-projection`, `hinge-ac-gan` or `hinge-cp-gan`"
+        );
+        Ok(())
+    }
+
+    /// The data of the run, as its objective is shown it.
+    pub fn load(&self) -> Result<Vec<Loaded>> {
+        let loaded = replica::load(&self.data)?;
+        if !self.oracle {
+            return Ok(loaded);
+        }
+        let shown: Vec<Loaded> = loaded
+            .into_iter()
+            .map(joint_classes::shown)
+            .collect::<Result<_>>()?;
+        let classes = &shown[0].train.labels;
+        ensure!(
+            shown.iter().all(|other| other.train.labels == *classes),
+            "the data sets have different joint classes, so no oracle is shown both\nhint: put them into two run files"
+        );
+        Ok(shown)
     }
 }
 
@@ -132,15 +211,26 @@ pub fn objective(
     let replicas = settings.replicas();
     let keys: Vec<u64> = replicas.iter().map(Replica::key).collect();
     let items = &loaded[0].train.items;
+    // An oracle's classes are the joint ones already.
+    let joint = if settings.oracle {
+        Vec::new()
+    } else {
+        joint_classes::codes(&loaded[0])
+    };
     settings.objective.build(&Setup {
         keys: &keys,
         network: &settings.network,
         optimizer: settings.optimizer,
+        critic_optimizer: settings.critic_optimizer,
+        precision: settings.precision,
+        regularise: &settings.regularise.clone().unwrap_or_default(),
         steps: settings.steps,
         critic_steps: settings.objective.critic_steps().unsigned_abs(),
         batch: settings.batch,
         ema: settings.ema,
-        size: items.item_size() as i64,
+        ema_from: settings.ema_from,
+        shape: &items.shape,
+        joint: &joint,
         picture: is_picture(items),
         labels: loaded[0].train.labels.len() as i64,
         device,
@@ -154,7 +244,7 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
     if folder.finished() {
         return Ok(());
     }
-    let loaded = replica::load(&settings.data)?;
+    let loaded = settings.load()?;
     let replicas = settings.replicas();
     let keys: Vec<u64> = replicas.iter().map(Replica::key).collect();
     let plan = Plan {
@@ -165,13 +255,14 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         replicas: &replicas,
         keys: &keys,
         origin: "",
+        form: settings.checkpoint,
     };
     plan.check()?;
-    ensure!(
-        settings.precision != Precision::Bf16,
-        "`precision` is `bf16`, which generators do not have\nhint: precision = \"tf32\""
-    );
     machine.set(settings.precision)?;
+    if let NetworkSettings::BigGan(_) = settings.network {
+        // Shapes never change within a run, so the fastest convolutions are worth looking for.
+        tch::Cuda::cudnn_set_benchmark(true);
+    }
     let mut game = Game {
         settings,
         objective: objective(settings, &loaded, machine.device)?,
@@ -182,9 +273,16 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
     };
     folder.claim(settings)?;
     let taken = training::run(&mut game, &plan, &folder, machine)?;
+    tch::Cuda::cudnn_set_benchmark(false);
     machine.set(Precision::Float32)?;
-    let outputs = game.objective.outputs();
-    let difference = export_all(&machine.runtime, &folder, &loaded, &replicas, &outputs)?;
+    let outputs = game.outputs();
+    let difference = export_all(
+        &machine.runtime,
+        &folder,
+        (settings, &loaded),
+        &replicas,
+        &outputs,
+    )?;
     let summary = json!({
         "steps": taken.steps,
         "seconds": taken.seconds,
@@ -192,7 +290,7 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         "replicas": replicas.len(),
         "device": machine.name(),
     });
-    folder.finish(difference, summary)
+    folder.finish_within(settings.stored.limit(), difference, summary)
 }
 
 /// A GAN in training.
@@ -203,6 +301,15 @@ struct Game<'a> {
     folder: &'a RunFolder,
     loaded: &'a [Loaded],
     replicas: &'a [Replica],
+}
+
+impl Game<'_> {
+    /// Finished generators, as they are exported.
+    fn outputs(&self) -> Vec<Output> {
+        let mut outputs = self.objective.outputs();
+        self.objective.settle(&mut outputs, &self.feed);
+        outputs
+    }
 }
 
 impl Work for Game<'_> {
@@ -224,7 +331,7 @@ impl Work for Game<'_> {
 
     fn show(&mut self, done: u64, last: bool) -> Result<()> {
         if done.is_multiple_of(self.settings.grid_every) || last {
-            let output = &self.objective.outputs()[0];
+            let output = &self.outputs()[0];
             show(self.folder, self.replicas, output, self.loaded, done)?;
         }
         Ok(())
@@ -234,7 +341,7 @@ impl Work for Game<'_> {
 /// The latents that are shown, the same at every step: `[replicas, count, latent]`.
 fn shown_latents(replicas: &[Replica], count: i64, output: &Output) -> Tensor {
     let device = output.weights.flat().device();
-    let latent = output.network.latent;
+    let latent = output.network.latent();
     let keys: Vec<u64> = replicas
         .iter()
         .map(|replica| noise::key(replica.key(), Purpose::Shown, ""))
@@ -249,7 +356,7 @@ fn shown_latents(replicas: &[Replica], count: i64, output: &Output) -> Tensor {
 fn turns(replicas: usize, count: i64, output: &Output) -> Tensor {
     let options = (Kind::Int64, output.weights.flat().device());
     Tensor::arange(count, options)
-        .remainder(output.network.codes.max(1))
+        .remainder(output.classes().unwrap_or(1))
         .expand([replicas as i64, count], false)
 }
 
@@ -278,20 +385,26 @@ fn show(
 fn export_all(
     runtime: &Runtime,
     folder: &RunFolder,
-    loaded: &[Loaded],
+    (settings, loaded): (&GanSettings, &[Loaded]),
     replicas: &[Replica],
     outputs: &[Output],
 ) -> Result<f64> {
     let mut largest = 0.0_f64;
     let networks = outputs.iter().map(|output| (output.file, &output.weights));
     Checkpoint::of_finished(networks, &titles(replicas)).write(&folder.join(WEIGHTS))?;
+    for replica in replicas {
+        let names = class_names(outputs, &loaded[replica.data]);
+        if !names.is_empty() {
+            folder.write_json(&format!("{}/{CLASSES}", replica.title()), &names)?;
+        }
+    }
     for output in outputs {
         let latents = shown_latents(replicas, SHOWN, output);
         let classes = turns(replicas.len(), SHOWN, output);
         let items = output.items(&latents, &classes);
         for (at, replica) in replicas.iter().enumerate() {
             let data = &loaded[replica.data];
-            let (file, entry) = file_of(output, at, data)?;
+            let (file, entry) = file_of(output, at, data, settings.stored)?;
             let row = at as i64;
             let z = latents.get(row);
             let c = classes.get(row);
@@ -299,14 +412,20 @@ fn export_all(
                 name: "z",
                 rows: &z,
             }];
-            if output.code == Code::Class {
+            if output.classes().is_some() {
                 inputs.push(Input {
                     name: "c",
                     rows: &c,
                 });
             }
-            let difference = export::check(runtime, &file, &inputs, &[("x", &items.get(row))])
-                .with_context(|| format!("{} of {}", output.file, replica.title()))?;
+            let difference = export::check_within(
+                settings.stored.limit(),
+                runtime,
+                &file,
+                &inputs,
+                &[("x", &items.get(row))],
+            )
+            .with_context(|| format!("{} of {}", output.file, replica.title()))?;
             largest = largest.max(difference);
             let base = format!("{}/{}", replica.title(), output.file);
             write_whole(&folder.join(&format!("{base}.onnx")), &file)?;
@@ -319,29 +438,43 @@ fn export_all(
     Ok(largest)
 }
 
+/// What the numbers of classes mean, for every file that takes one.
+fn class_names(outputs: &[Output], data: &Loaded) -> BTreeMap<&'static str, Vec<String>> {
+    let names = |output: &Output| match &output.code {
+        Code::None | Code::Fixed(_) => None,
+        Code::Class => Some(data.train.labels.names().map(str::to_owned).collect()),
+        Code::Rows(_) => Some(joint_classes::names(data)),
+    };
+    let pair = |output: &Output| Some((output.file, names(output)?));
+    outputs.iter().filter_map(pair).collect()
+}
+
 /// One generator as a file, and what a bundle says about it.
 pub fn file_of(
     output: &Output,
     replica: usize,
     data: &Loaded,
+    stored: Stored,
 ) -> Result<(Vec<u8>, GeneratorEntry)> {
     let weights = output.weights.replica(replica)?;
     let shape = &data.train.items.shape;
-    let file = match &output.code {
-        Code::None | Code::Class => output.network.onnx_by_class(&weights, shape)?,
-        Code::Fixed(code) => output.network.onnx_with_code(&weights, code, shape)?,
+    let file = stored.file(output.network.onnx(&weights, &output.code, shape)?)?;
+    let prior = match &output.code {
+        Code::None | Code::Fixed(_) => None,
+        Code::Class => Some(data.observed.clone()),
+        Code::Rows(_) => Some(joint_classes::shares(data)),
     };
-    let class = (output.code == Code::Class).then(|| ClassEntry {
+    let class = prior.map(|prior| ClassEntry {
         input: "c".to_owned(),
         form: ClassForm::Index,
-        prior: data.observed.clone(),
+        prior,
     });
     let entry = GeneratorEntry {
         file: format!("{}.onnx", output.file),
         sha256: sha256(&file),
         latents: vec![LatentEntry {
             input: "z".to_owned(),
-            shape: vec![output.network.latent as usize],
+            shape: vec![output.network.latent() as usize],
             prior: Prior::Normal,
         }],
         class,

@@ -249,9 +249,17 @@ impl Generators {
                 ensure!(
                     matches!(
                         gan.objective,
-                        ObjectiveSettings::WganGp(_) | ObjectiveSettings::Conditional(_)
+                        ObjectiveSettings::WganGp(_)
+                            | ObjectiveSettings::Conditional(_)
+                            | ObjectiveSettings::Hinge(_)
+                            | ObjectiveSettings::HingeProjection(_)
+                            | ObjectiveSettings::HingeAcGan(_)
                     ),
-                    "the GAN run's objective already decides which class is made; classifiers need `wgan-gp` or `conditional`"
+                    "the GAN run's objective already decides which class is made; classifiers need `wgan-gp`, `conditional`, `hinge`, `hinge-projection` or `hinge-ac-gan`"
+                );
+                ensure!(
+                    !gan.oracle,
+                    "the GAN run is an oracle, which was shown joint classes; classifiers need a generator of single labels"
                 );
                 let file = folder.join(gan::WEIGHTS);
                 let weights = Checkpoint::read(&file)?;
@@ -266,7 +274,7 @@ impl Generators {
                     .map(|(row, _)| row)
                     .collect();
                 output.weights = weights
-                    .finished(output.file, output.network.mlp.specs(), machine.device)?
+                    .finished(output.file, output.network.specs(), machine.device)?
                     .select(&rows);
                 Self {
                     recipes: subjects.recipes,
@@ -404,7 +412,7 @@ impl Generators {
     /// Random numbers for a batch of items and their classes.
     pub fn needs(&self, batch: i64) -> Needs {
         let latent = match (&self.source, &self.made) {
-            (Source::Run(_, output), None) => output.network.latent,
+            (Source::Run(_, output), None) => output.network.latent(),
             _ => 0,
         };
         Needs {
@@ -419,7 +427,7 @@ impl Generators {
             (_, Some(made)) => made.draw(draws, batch),
             (Source::Run(_, output), None) => {
                 let classes = feed.draw(draws, Pool::All, batch).labels;
-                let items = output.items(&draws.normal(batch, output.network.latent), &classes);
+                let items = output.items(&draws.normal(batch, output.network.latent()), &classes);
                 let picture = is_picture(&self.loaded[self.replicas[0].data].train.items);
                 (if picture { as_written(&items) } else { items }, classes)
             }
@@ -430,7 +438,9 @@ impl Generators {
     /// The file of a replica's generator, and what a bundle says about it.
     pub fn file_of(&self, replica: usize) -> Result<(Vec<u8>, GeneratorEntry)> {
         let (bytes, mut entry) = match &self.source {
-            Source::Run(_, output) => gan::file_of(output, replica, self.data(replica).1)?,
+            Source::Run(gan, output) => {
+                gan::file_of(output, replica, self.data(replica).1, gan.stored)?
+            }
             Source::Own(own) => (own.bytes.clone(), own.entry.clone()),
         };
         "generator.onnx".clone_into(&mut entry.file);

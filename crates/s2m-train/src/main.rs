@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Parser, Subcommand};
 use s2m_train::device::{DeviceChoice, Machine};
+use s2m_train::failure;
 use serde::de::DeserializeOwned;
 
 /// Train the networks that `s2m` samples with
@@ -61,10 +62,7 @@ fn main() -> ExitCode {
         let text = text
             .or(panic.downcast_ref::<&str>().copied())
             .unwrap_or("unknown error");
-        Err(anyhow!(
-            "libtorch stopped: {}",
-            text.lines().next().unwrap_or_default()
-        ))
+        Err(anyhow!(failure::explain(text, &run_file())))
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,6 +92,17 @@ fn run() -> Result<()> {
             s2m_train::referee::train(&read(&args.file)?, &args.out, &args.machine()?)
         }
     }
+}
+
+/// The text of the run file on the command line; empty where there is none.
+fn run_file() -> String {
+    let file = |program: Program| match program.command {
+        Command::Gan(run)
+        | Command::Classifier(run)
+        | Command::Calibrate(run)
+        | Command::Referee(run) => std::fs::read_to_string(run.file).ok(),
+    };
+    Program::try_parse().ok().and_then(file).unwrap_or_default()
 }
 
 /// A run file; unknown keys are errors that name the key.

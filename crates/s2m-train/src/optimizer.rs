@@ -188,6 +188,12 @@ impl OptimizerSettings {
         Ok(())
     }
 
+    /// Whether the rate is the same at every step.
+    pub fn is_constant(&self) -> bool {
+        let course = self.course(1000);
+        course.schedule.is_constant() && course.rise == 0
+    }
+
     fn course(&self, steps: u64) -> Course {
         let (Self::Adam {
             schedule, warm_up, ..
@@ -252,6 +258,11 @@ impl Optimizer {
     /// Steps taken.
     pub fn step(&self) -> u64 {
         self.step.int64_value(&[0]) as u64
+    }
+
+    /// Steps taken, where the device counts them: `[1]`.
+    pub fn taken(&self) -> &Tensor {
+        &self.step
     }
 
     pub fn set_step(&mut self, step: u64) {

@@ -19,8 +19,12 @@ pub enum First {
     Uniform(f64),
     /// A weight that starts as one number everywhere.
     Constant(f64),
+    /// A weight of orthonormal rows or columns, whichever are fewer; a row is all that makes one output.
+    Orthogonal,
     /// A running statistic, which no optimiser changes; one number everywhere.
     Statistic(f64),
+    /// A running statistic of length 1 in a random direction.
+    Direction,
 }
 
 /// One tensor of a network: its name, its shape for one replica, and its first values.
@@ -49,7 +53,7 @@ impl Spec {
     }
 
     fn trained(&self) -> bool {
-        !matches!(self.first, First::Statistic(_))
+        !matches!(self.first, First::Statistic(_) | First::Direction)
     }
 
     /// First values `[replicas, …]`, one replica per key.
@@ -63,12 +67,47 @@ impl Spec {
             First::Constant(value) | First::Statistic(value) => {
                 Tensor::full(shape.as_slice(), value, (Kind::Float, device))
             }
+            First::Orthogonal => {
+                let rows = |all: &Tensor| orthonormal(&all.view([self.shape[0], -1]));
+                let of: Vec<Tensor> = self.normal(keys).unbind(0).iter().map(rows).collect();
+                Tensor::stack(&of, 0)
+                    .view(shape.as_slice())
+                    .to_device(device)
+            }
+            First::Direction => {
+                let normal = self.normal(keys);
+                let length = normal.norm_scalaropt_dim(2, [1].as_slice(), true);
+                (normal / length).view(shape.as_slice()).to_device(device)
+            }
         }
+    }
+
+    /// Normal numbers `[replicas, size]`; on the CPU, so that networks start alike on every device.
+    fn normal(&self, keys: &[u64]) -> Tensor {
+        let size = self.size();
+        noise::normal(keys, 0, (size + 1) / 2, Device::Cpu).narrow(1, 0, size)
     }
 
     /// The shape with the replica axis.
     pub fn for_replicas(&self, replicas: i64) -> Vec<i64> {
         [&[replicas], self.shape.as_slice()].concat()
+    }
+}
+
+/// Orthonormal rows or columns, whichever are fewer, uniform over all such matrices if the numbers are normal.
+fn orthonormal(matrix: &Tensor) -> Tensor {
+    let wide = matrix.size()[0] < matrix.size()[1];
+    let tall = if wide {
+        matrix.transpose(0, 1)
+    } else {
+        matrix.shallow_clone()
+    };
+    let (q, r) = Tensor::linalg_qr(&tall, "reduced");
+    let q = q * r.diagonal(0, 0, 1).sign();
+    if wide {
+        q.transpose(0, 1).contiguous()
+    } else {
+        q
     }
 }
 
@@ -236,9 +275,11 @@ pub fn gradients(loss: &Tensor, networks: [&Parameters; 2]) -> [Tensor; 2] {
     [networks[0].flatten(first), networks[1].flatten(second)]
 }
 
-/// An average of weights over steps: `average += (1 − decay)·(weights − average)`.
+/// An average of weights over steps: `average += (1 − decay)·(weights − average)`, which may begin later; until then
+/// it is the weights themselves.
 pub struct Average {
     decay: f64,
+    from: u64,
     flat: Tensor,
 }
 
@@ -246,8 +287,16 @@ impl Average {
     pub fn new(parameters: &Parameters, decay: f64) -> Self {
         Self {
             decay,
+            from: 0,
             flat: parameters.flat.copy(),
         }
+    }
+
+    /// The same, beginning after so many steps.
+    #[must_use]
+    pub fn beginning(mut self, from: u64) -> Self {
+        self.from = from;
+        self
     }
 
     pub fn flat(&self) -> &Tensor {
@@ -258,9 +307,18 @@ impl Average {
         no_grad(|| self.flat.copy_(flat));
     }
 
-    pub fn update(&mut self, parameters: &Parameters) {
+    /// Takes the weights in after a step; `taken` counts steps on the device, `[1]`.
+    pub fn update(&mut self, parameters: &Parameters, taken: &Tensor) {
         let share = 1.0 - self.decay;
-        let _ = no_grad(|| self.flat.lerp_(&parameters.flat, share));
+        let _ = no_grad(|| {
+            if self.from == 0 {
+                return self.flat.lerp_(&parameters.flat, share);
+            }
+            let from = i64::try_from(self.from).unwrap_or(i64::MAX);
+            let early = taken.le(from).to_kind(self.flat.kind());
+            let share = early * (1.0 - share) + share;
+            self.flat.lerp_tensor_(&parameters.flat, &share)
+        });
     }
 }
 
@@ -339,9 +397,35 @@ mod tests {
             Parameters::from_flat(specs(), &Tensor::zeros([1, 8], (Kind::Float, Device::Cpu)));
         let mut average = Average::new(&parameters, 0.75);
         parameters.set(&Tensor::ones([1, 8], (Kind::Float, Device::Cpu)));
-        average.update(&parameters);
+        let taken = |steps: i64| Tensor::from_slice(&[steps]);
+        average.update(&parameters, &taken(1));
         assert_eq!(average.flat().double_value(&[0, 0]), 0.25);
-        average.update(&parameters);
+        average.update(&parameters, &taken(2));
         assert_eq!(average.flat().double_value(&[0, 7]), 0.25 + 0.25 * 0.75);
+    }
+
+    #[test]
+    fn an_average_that_begins_later_is_the_weights_until_then() {
+        let mut parameters =
+            Parameters::from_flat(specs(), &Tensor::zeros([1, 8], (Kind::Float, Device::Cpu)));
+        let mut average = Average::new(&parameters, 0.75).beginning(2);
+        let found: Vec<f64> = [1, 2, 3, 4]
+            .map(|step| {
+                let weights = Tensor::full([1, 8], 0.1 * step as f64, (Kind::Float, Device::Cpu));
+                parameters.set(&weights);
+                average.update(&parameters, &Tensor::from_slice(&[step]));
+                average.flat().double_value(&[0, 5])
+            })
+            .into();
+        let third = 0.75 * f64::from(0.2_f32) + 0.25 * f64::from(0.3_f32);
+        let wanted = [
+            f64::from(0.1_f32),
+            f64::from(0.2_f32),
+            third,
+            0.75 * third + 0.25 * f64::from(0.4_f32),
+        ];
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert!((found - wanted).abs() < 1e-7, "{found} against {wanted}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::augment::Augment;
+use crate::checkpoint::Form;
 use crate::classifier::{TrunkSettings, cross_entropy, trunk};
 use crate::device::{Machine, Precision};
 use crate::export::{self, Input};
@@ -125,6 +126,7 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         replicas: std::slice::from_ref(&replica),
         keys: &keys,
         origin: "",
+        form: Form::default(),
     };
     plan.check()?;
     settings.optimizer.check(plan.steps)?;

@@ -35,10 +35,11 @@ impl Trained {
         }
     }
 
-    /// Keeps an average of the weights; a decay of 0 keeps none.
+    /// Keeps an average of the weights, which begins after so many steps; a decay of 0 keeps none.
     #[must_use]
-    pub fn averaged(mut self, decay: f64) -> Self {
-        self.average = (decay > 0.0).then(|| Average::new(&self.parameters, decay));
+    pub fn averaged(mut self, decay: f64, from: u64) -> Self {
+        let average = || Average::new(&self.parameters, decay).beginning(from);
+        self.average = (decay > 0.0).then(average);
         self
     }
 
@@ -56,7 +57,7 @@ impl Trained {
     pub fn apply(&mut self, gradient: &Tensor) {
         self.optimizer.descend(&mut self.parameters, gradient);
         if let Some(average) = &mut self.average {
-            average.update(&self.parameters);
+            average.update(&self.parameters, self.optimizer.taken());
         }
     }
 

@@ -7,7 +7,7 @@ use s2m::talk::Forecast;
 use serde_json::{Map, Value, json};
 use tch::Tensor;
 
-use crate::checkpoint::{self, Checkpoint};
+use crate::checkpoint::{self, Checkpoint, Form};
 use crate::device::Machine;
 use crate::folder::RunFolder;
 use crate::losses::Losses;
@@ -49,6 +49,8 @@ pub struct Plan<'a> {
     pub keys: &'a [u64],
     /// What the training starts from beside its run file: a hash, or nothing.
     pub origin: &'a str,
+    /// What checkpoints hold.
+    pub form: Form,
 }
 
 /// Steps taken, and in how many seconds, over all runs of this training.
@@ -136,7 +138,8 @@ pub fn run(
                 ("replicas", titles(plan.replicas)),
                 ("origin", plan.origin.to_owned()),
             ];
-            Checkpoint::of(&mut work.members(), &facts).write(&folder.join(checkpoint::FILE))?;
+            Checkpoint::of(&mut work.members(), &facts, plan.form)
+                .write(&folder.join(checkpoint::FILE))?;
         }
     }
     progress.finish();

@@ -4,6 +4,7 @@
 //! - [`inspect`]: inputs, outputs and outside files of a model that somebody else made;
 //! - [`casts`]: plain element types around a file that has others;
 //! - [`doubling`]: fewer multiplications where pixels are repeated before a convolution;
+//! - [`half`]: weights stored in 16 bits;
 //! - [`backbone`]: a network up to one of its values, with heads of one's own;
 //! - [`graph`]: a writer that checks shapes;
 //! - [`adapter`]: levels, ranges and layouts between a generator and a classifier;
@@ -14,6 +15,7 @@ pub mod backbone;
 pub mod casts;
 pub mod doubling;
 pub mod graph;
+pub mod half;
 pub mod inspect;
 pub mod join;
 pub mod proto;

@@ -34,7 +34,7 @@ use tch::{Device, Tensor};
 
 use crate::augment::Augment;
 use crate::bundle::labelling_entry;
-use crate::checkpoint;
+use crate::checkpoint::{self, Form};
 use crate::classifier::{ClassifierSettings, TrunkSettings};
 use crate::device::{Machine, Precision};
 use crate::feed::{Feed, Pool, Source, shown};
@@ -590,6 +590,7 @@ impl Work<'_> {
             replicas: &replicas,
             keys: &keys,
             origin: &self.generators.sha256,
+            form: Form::default(),
         };
         plan.check()?;
         self.settings.optimizer.check(steps)?;

@@ -105,24 +105,25 @@ impl Generator {
         }
     }
 
-    /// The generator from `z`, and from a class index `c` where it is conditional.
-    pub fn onnx_by_class(&self, weights: &Weights, output: &[usize]) -> Result<Vec<u8>> {
+    /// The generator from `z`, and from a class index `c` where `rows` holds the code of every class.
+    pub fn onnx_by_class(
+        &self,
+        weights: &Weights,
+        rows: Option<&[Vec<f32>]>,
+        output: &[usize],
+    ) -> Result<Vec<u8>> {
         let mut graph = GraphBuilder::new("generator");
         let latent = self.latent as usize;
         let z = graph.input("z", &[latent], graph::Element::F32)?;
-        let input = if self.codes == 0 {
-            z
-        } else {
-            let codes = self.codes as usize;
-            let class = graph.input("c", &[], graph::Element::I64)?;
-            let mut identity = vec![0.0; codes * codes];
-            identity
-                .iter_mut()
-                .step_by(codes + 1)
-                .for_each(|x| *x = 1.0);
-            let table = graph.constant("codes", &[codes, codes], &identity)?;
-            let code = graph.gather(&table, &class)?;
-            graph.concat(&[&z, &code], 1)?
+        let input = match rows {
+            None => z,
+            Some(rows) => {
+                let class = graph.input("c", &[], graph::Element::I64)?;
+                let shape = [rows.len(), self.codes as usize];
+                let table = graph.constant("codes", &shape, &rows.concat())?;
+                let code = graph.gather(&table, &class)?;
+                graph.concat(&[&z, &code], 1)?
+            }
         };
         self.finish(graph, &input, weights, output)
     }

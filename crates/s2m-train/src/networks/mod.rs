@@ -3,12 +3,15 @@
 //! Every tensor has the replica axis first: items are `[replicas, batch, …]`.
 
 pub mod balance;
+pub mod biggan;
 pub mod classifier;
+pub mod generator;
 pub mod given;
 pub mod lenet5;
 pub mod mlp;
 pub mod mobilenet_v2;
 pub mod resnet9;
+pub mod spectral;
 pub mod student;
 
 use anyhow::{Context as _, Result};

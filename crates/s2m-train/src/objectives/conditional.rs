@@ -9,10 +9,11 @@
 //! A generated item shares the label of the real item that it is mixed with, so that `x̂` has one.
 //! References: Miyato and Koyama, "cGANs with projection discriminator", 2018; Gulrajani et al., 2017.
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
-use super::{Code, Objective, Output, Setup, between, gradient_penalty, mean};
+use super::{AnyGenerator, Code, Objective, Output, Setup, between, gradient_penalty, mean};
 use crate::feed::{Feed, Pool, one_hot};
 use crate::networks::linear;
 use crate::networks::mlp::{End, Generator, Mlp};
@@ -39,24 +40,24 @@ pub(super) struct Conditional {
 }
 
 impl Conditional {
-    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Self {
-        let hidden = &setup.network.hidden;
+    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Result<Self> {
+        let hidden = &setup.network.mlp()?.hidden;
         let (&width, before) = hidden
             .split_last()
             .expect("checked where the run file is read");
-        let features = Mlp::new(setup.size, before, width, End::Relu);
+        let features = Mlp::new(setup.size(), before, width, End::Relu);
         let mut specs = features.specs();
         specs.extend(Spec::layer("score", &[1, width]));
         let [weight, _] = Spec::layer("labels", &[setup.labels, width]);
         specs.push(weight);
-        Self {
+        Ok(Self {
             settings: settings.clone(),
             batch: setup.batch,
             labels: setup.labels,
-            generator: setup.generator("generator", setup.labels),
+            generator: setup.generator("generator", setup.labels)?,
             critic: setup.critic_of("critic", specs),
             features,
-        }
+        })
     }
 
     fn generate(&self, draws: &mut Draws, code: &Tensor) -> Tensor {
@@ -121,7 +122,7 @@ impl Objective for Conditional {
         let (network, trained) = &self.generator;
         vec![Output {
             file: "generator",
-            network: network.clone(),
+            network: AnyGenerator::Mlp(network.clone()),
             weights: trained.finished(),
             code: Code::Class,
         }]

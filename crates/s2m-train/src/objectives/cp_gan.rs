@@ -11,10 +11,11 @@
 //! Reference: Kaneko, Ushiku and Harada, "Class-distinct and class-mutual image generation with
 //! GANs", 2019; constants as in the authors' code (λ_c = 1, λ_g = 0.4).
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
-use super::{Code, Objective, Output, Setup, between, gradient_penalty, mean};
+use super::{AnyGenerator, Code, Objective, Output, Setup, between, gradient_penalty, mean};
 use crate::feed::{Feed, Pool, one_hot};
 use crate::networks::mlp::{Generator, Mlp};
 use crate::noise::{Draws, Needs};
@@ -42,14 +43,14 @@ pub(super) struct CpGan {
 }
 
 impl CpGan {
-    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Self {
-        Self {
+    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Result<Self> {
+        Ok(Self {
             settings: settings.clone(),
             batch: setup.batch,
             labels: setup.labels,
-            generator: setup.generator("generator", setup.labels),
-            critic: setup.critic("critic", 1 + setup.labels),
-        }
+            generator: setup.generator("generator", setup.labels)?,
+            critic: setup.critic("critic", 1 + setup.labels)?,
+        })
     }
 
     fn generate(&self, draws: &mut Draws, code: &Tensor) -> Tensor {
@@ -133,7 +134,7 @@ impl Objective for CpGan {
         let (network, trained) = &self.generator;
         let output = |file, code| Output {
             file,
-            network: network.clone(),
+            network: AnyGenerator::Mlp(network.clone()),
             weights: trained.finished(),
             code: Code::Fixed(code),
         };

@@ -12,10 +12,11 @@
 //! Generators against a discriminator use the non-saturating form `−log D(G)`.
 //! Reference: Hou, Chaib-draa, Li and Zhao, "Generative adversarial positive-unlabelled learning", 2018.
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
-use super::{Code, Objective, Output, Setup, mean};
+use super::{AnyGenerator, Code, Objective, Output, Setup, mean};
 use crate::feed::{Feed, Pool};
 use crate::networks::mlp::{Generator, Mlp};
 use crate::noise::{Draws, Needs};
@@ -46,15 +47,18 @@ pub(super) struct GenPu {
 }
 
 impl GenPu {
-    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Self {
-        Self {
+    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Result<Self> {
+        Ok(Self {
             settings: settings.clone(),
             batch: setup.batch,
-            positive: setup.generator("positive", 0),
-            negative: setup.generator("negative", 0),
-            critics: ["critic-positive", "critic-unlabelled", "critic-negative"]
-                .map(|name| setup.critic(name, 1)),
-        }
+            positive: setup.generator("positive", 0)?,
+            negative: setup.generator("negative", 0)?,
+            critics: [
+                setup.critic("critic-positive", 1)?,
+                setup.critic("critic-unlabelled", 1)?,
+                setup.critic("critic-negative", 1)?,
+            ],
+        })
     }
 
     fn generate(&self, generator: &(Generator, Trained), draws: &mut Draws) -> Tensor {
@@ -157,7 +161,7 @@ impl Objective for GenPu {
     fn outputs(&self) -> Vec<Output> {
         let output = |file, (network, trained): &(Generator, Trained)| Output {
             file,
-            network: network.clone(),
+            network: AnyGenerator::Mlp(network.clone()),
             weights: trained.finished(),
             code: Code::None,
         };

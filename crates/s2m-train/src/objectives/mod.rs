@@ -3,19 +3,26 @@
 mod conditional;
 mod cp_gan;
 mod gen_pu;
+pub mod hinge;
 mod rumi_lsgan;
+mod sizes;
 mod wgan_gp;
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor};
 
+use crate::device::Precision;
 use crate::feed::Feed;
+pub use crate::networks::generator::{Code, Generator as AnyGenerator};
 use crate::networks::mlp::{End, Generator, Mlp};
 use crate::noise::{Draws, Needs};
 use crate::optimizer::OptimizerSettings;
 use crate::parameters::{Parameters, Spec};
 use crate::trained::{Start, Trained};
+use hinge::Game;
+use hinge::regularise::Regularise;
+pub use sizes::{BigGanSettings, MlpSettings, NetworkSettings};
 
 /// Which objective, and its constants; read from `objective` in a run file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,16 +33,10 @@ pub enum ObjectiveSettings {
     CpGan(cp_gan::Settings),
     GenPu(gen_pu::Settings),
     RumiLsgan(rumi_lsgan::Settings),
-}
-
-/// Sizes of the networks; read from `network` in a run file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct NetworkSettings {
-    /// Numbers in the latent.
-    pub latent: i64,
-    /// Hidden layers of generator and critic.
-    pub hidden: Vec<i64>,
+    Hinge(hinge::Settings),
+    HingeProjection(hinge::Settings),
+    HingeAcGan(hinge::AcGanSettings),
+    HingeCpGan(hinge::CpGanSettings),
 }
 
 /// What an objective starts from.
@@ -43,6 +44,10 @@ pub struct Setup<'a> {
     pub keys: &'a [u64],
     pub network: &'a NetworkSettings,
     pub optimizer: OptimizerSettings,
+    /// Of the critics, where they have another.
+    pub critic_optimizer: Option<OptimizerSettings>,
+    pub precision: Precision,
+    pub regularise: &'a Regularise,
     /// Steps of the generators.
     pub steps: u64,
     /// Steps of the critics before each of these.
@@ -50,81 +55,81 @@ pub struct Setup<'a> {
     pub batch: i64,
     /// Decay of the generator's average.
     pub ema: f64,
-    /// Numbers in one item.
-    pub size: i64,
+    /// Steps before it begins.
+    pub ema_from: u64,
+    /// Shape of one item.
+    pub shape: &'a [usize],
     pub picture: bool,
     pub labels: i64,
+    /// The codes of joint classes that a generator of single labels is asked for.
+    pub joint: &'a [Vec<f32>],
     pub device: Device,
 }
 
 impl Setup<'_> {
     /// For networks that take so many steps.
-    fn start(&self, steps: u64) -> Start<'_> {
+    fn start(&self, optimizer: OptimizerSettings, steps: u64) -> Start<'_> {
         Start {
             keys: self.keys,
-            optimizer: self.optimizer,
+            optimizer,
             steps,
             device: self.device,
         }
     }
 
-    fn generator(&self, name: &'static str, codes: i64) -> (Generator, Trained) {
+    /// Numbers in one item.
+    fn size(&self) -> i64 {
+        self.shape.iter().product::<usize>() as i64
+    }
+
+    fn generator(&self, name: &'static str, codes: i64) -> Result<(Generator, Trained)> {
         let end = if self.picture { End::Tanh } else { End::Linear };
-        let hidden = &self.network.hidden;
-        let generator = Generator::new(self.network.latent, codes, hidden, self.size, end);
-        let trained =
-            Trained::new(name, generator.mlp.specs(), &self.start(self.steps)).averaged(self.ema);
-        (generator, trained)
+        let MlpSettings { latent, hidden } = self.network.mlp()?;
+        let generator = Generator::new(*latent, codes, hidden, self.size(), end);
+        let trained = self.generator_of(name, generator.mlp.specs());
+        Ok((generator, trained))
+    }
+
+    /// A generator with these weights.
+    fn generator_of(&self, name: &'static str, specs: Vec<Spec>) -> Trained {
+        Trained::new(name, specs, &self.start(self.optimizer, self.steps))
+            .averaged(self.ema, self.ema_from)
     }
 
     /// A critic with `outputs` scores.
-    fn critic(&self, name: &'static str, outputs: i64) -> (Mlp, Trained) {
-        let mlp = Mlp::new(self.size, &self.network.hidden, outputs, End::Linear);
-        (mlp.clone(), self.critic_of(name, mlp.specs()))
+    fn critic(&self, name: &'static str, outputs: i64) -> Result<(Mlp, Trained)> {
+        let hidden = &self.network.mlp()?.hidden;
+        let mlp = Mlp::new(self.size(), hidden, outputs, End::Linear);
+        Ok((mlp.clone(), self.critic_of(name, mlp.specs())))
     }
 
     /// A critic with these weights.
     fn critic_of(&self, name: &'static str, specs: Vec<Spec>) -> Trained {
         let steps = self.steps.saturating_mul(self.critic_steps);
-        Trained::new(name, specs, &self.start(steps))
+        let optimizer = self.critic_optimizer.unwrap_or(self.optimizer);
+        Trained::new(name, specs, &self.start(optimizer, steps))
     }
-}
-
-/// How a class code reaches an exported generator.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Code {
-    None,
-    /// An input of the file: one of so many classes.
-    Class,
-    /// Fixed numbers.
-    Fixed(Vec<f32>),
 }
 
 /// A generator to export.
 pub struct Output {
     /// File name without ending.
     pub file: &'static str,
-    pub network: Generator,
+    pub network: AnyGenerator,
     pub weights: Parameters,
     pub code: Code,
 }
 
 impl Output {
+    /// Classes that the file can be asked for; none where it takes none.
+    pub fn classes(&self) -> Option<i64> {
+        self.code.classes(self.network.codes())
+    }
+
     /// Items of every replica; classes are `[replicas, batch]`, used by generators with classes only.
     pub fn items(&self, latent: &Tensor, classes: &Tensor) -> Tensor {
-        let rows = [latent.size()[0], latent.size()[1], self.network.codes];
-        let code = match (&self.code, classes) {
-            (Code::None, _) => None,
-            (Code::Class, classes) => Some(crate::feed::one_hot(classes, self.network.codes)),
-            (Code::Fixed(code), _) => {
-                let code = Tensor::from_slice(code).to_device(latent.device());
-                Some(code.expand(rows, false))
-            }
-        };
-        tch::no_grad(|| {
-            self.network
-                .forward(self.weights.views(), latent, code.as_ref())
-        })
+        let code = self.code.of(classes, self.network.codes());
+        self.network.items(&self.weights, latent, code.as_ref())
     }
 }
 
@@ -140,6 +145,8 @@ pub trait Objective {
     fn members(&mut self) -> Vec<&mut Trained>;
     /// The generators to export; the first is the one that is shown and sampled.
     fn outputs(&self) -> Vec<Output>;
+    /// Measures on the data what finished weights do not have from training.
+    fn settle(&self, _outputs: &mut [Output], _feed: &Feed) {}
 }
 
 /// Most critic steps before one generator step.
@@ -154,6 +161,21 @@ impl ObjectiveSettings {
             Self::CpGan(s) => s.critic_steps,
             Self::GenPu(s) => s.critic_steps,
             Self::RumiLsgan(s) => s.critic_steps,
+            Self::Hinge(s) | Self::HingeProjection(s) => s.critic_steps,
+            Self::HingeAcGan(s) => s.critic_steps,
+            Self::HingeCpGan(s) => s.critic_steps,
+        }
+    }
+
+    /// Whether the generator is asked for a class.
+    pub fn conditional(&self) -> bool {
+        match self {
+            Self::Conditional(_)
+            | Self::CpGan(_)
+            | Self::HingeProjection(_)
+            | Self::HingeAcGan(_)
+            | Self::HingeCpGan(_) => true,
+            Self::WganGp(_) | Self::GenPu(_) | Self::RumiLsgan(_) | Self::Hinge(_) => false,
         }
     }
 
@@ -169,6 +191,9 @@ impl ObjectiveSettings {
                 vec![s.positive_share],
             ),
             Self::RumiLsgan(s) => (vec![s.wanted_weight, s.avoided_weight], vec![]),
+            Self::Hinge(_) | Self::HingeProjection(_) => (vec![], vec![]),
+            Self::HingeAcGan(s) => (vec![s.class_weight], vec![]),
+            Self::HingeCpGan(s) => (vec![s.class_weight, s.posterior_weight], vec![]),
         };
         ensure!(
             (1..=MOST_CRITIC_STEPS).contains(&critic_steps),
@@ -198,18 +223,38 @@ impl ObjectiveSettings {
             );
             Ok(())
         };
+        let hinge = |game, critic_steps| -> Result<Box<dyn Objective>> {
+            Ok(Box::new(hinge::Hinge::new(game, critic_steps, setup)?))
+        };
         Ok(match self {
-            Self::WganGp(settings) => Box::new(wgan_gp::WganGp::new(settings, setup)),
-            Self::Conditional(settings) => Box::new(conditional::Conditional::new(settings, setup)),
-            Self::CpGan(settings) => Box::new(cp_gan::CpGan::new(settings, setup)),
+            Self::WganGp(settings) => Box::new(wgan_gp::WganGp::new(settings, setup)?),
+            Self::Conditional(settings) => {
+                Box::new(conditional::Conditional::new(settings, setup)?)
+            }
+            Self::CpGan(settings) => Box::new(cp_gan::CpGan::new(settings, setup)?),
             Self::GenPu(settings) => {
                 two()?;
-                Box::new(gen_pu::GenPu::new(settings, setup))
+                Box::new(gen_pu::GenPu::new(settings, setup)?)
             }
             Self::RumiLsgan(settings) => {
                 two()?;
-                Box::new(rumi_lsgan::RumiLsgan::new(settings, setup))
+                Box::new(rumi_lsgan::RumiLsgan::new(settings, setup)?)
             }
+            Self::Hinge(s) => hinge(Game::Plain, s.critic_steps)?,
+            Self::HingeProjection(s) => hinge(Game::Projection, s.critic_steps)?,
+            Self::HingeAcGan(s) => hinge(
+                Game::AcGan {
+                    class: s.class_weight,
+                },
+                s.critic_steps,
+            )?,
+            Self::HingeCpGan(s) => hinge(
+                Game::CpGan {
+                    class: s.class_weight,
+                    posterior: s.posterior_weight,
+                },
+                s.critic_steps,
+            )?,
         })
     }
 }
@@ -304,16 +349,21 @@ mod tests {
         let mut built = settings
             .build(&Setup {
                 keys: &[1],
-                network: &NetworkSettings {
+                network: &NetworkSettings::Mlp(MlpSettings {
                     latent: 2,
                     hidden: vec![4],
-                },
+                }),
+                critic_optimizer: None,
+                precision: Precision::Float32,
+                regularise: &Regularise::default(),
+                joint: &[],
                 optimizer: toml::from_str("kind = \"sgd\"\nlearning-rate = 1e-30").unwrap(),
                 steps: 1,
                 critic_steps: settings.critic_steps().unsigned_abs(),
                 batch: 8,
                 ema: 0.0,
-                size: 1,
+                ema_from: 0,
+                shape: &[1],
                 picture: false,
                 labels: 2,
                 device: Device::Cpu,

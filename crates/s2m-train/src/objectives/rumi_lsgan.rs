@@ -10,10 +10,11 @@
 //! subtracted when `η₋ < 0`. Reference: Asokan and Seelamantula, "Teaching a GAN what not to learn",
 //! 2020; defaults of the authors' code: a = −0.5, b₊ = 2, b₋ = −2, c = 2, β₊ = 2.5, β₋ = 0.5.
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
-use super::{Code, Objective, Output, Setup, mean};
+use super::{AnyGenerator, Code, Objective, Output, Setup, mean};
 use crate::feed::{Feed, Pool};
 use crate::networks::mlp::{Generator, Mlp};
 use crate::noise::{Draws, Needs};
@@ -46,13 +47,13 @@ pub(super) struct RumiLsgan {
 }
 
 impl RumiLsgan {
-    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Self {
-        Self {
+    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Result<Self> {
+        Ok(Self {
             settings: settings.clone(),
             batch: setup.batch,
-            generator: setup.generator("generator", 0),
-            critic: setup.critic("critic", 1),
-        }
+            generator: setup.generator("generator", 0)?,
+            critic: setup.critic("critic", 1)?,
+        })
     }
 
     fn generate(&self, draws: &mut Draws) -> Tensor {
@@ -117,7 +118,7 @@ impl Objective for RumiLsgan {
         let (network, trained) = &self.generator;
         vec![Output {
             file: "generator",
-            network: network.clone(),
+            network: AnyGenerator::Mlp(network.clone()),
             weights: trained.finished(),
             code: Code::None,
         }]

@@ -7,10 +7,11 @@
 //!
 //! Reference: Gulrajani et al., "Improved training of Wasserstein GANs", 2017.
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
-use super::{Code, Objective, Output, Setup, between, gradient_penalty, mean};
+use super::{AnyGenerator, Code, Objective, Output, Setup, between, gradient_penalty, mean};
 use crate::feed::{Feed, Pool};
 use crate::networks::mlp::{Generator, Mlp};
 use crate::noise::{Draws, Needs};
@@ -33,13 +34,13 @@ pub(super) struct WganGp {
 }
 
 impl WganGp {
-    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Self {
-        Self {
+    pub(super) fn new(settings: &Settings, setup: &Setup<'_>) -> Result<Self> {
+        Ok(Self {
             settings: settings.clone(),
             batch: setup.batch,
-            generator: setup.generator("generator", 0),
-            critic: setup.critic("critic", 1),
-        }
+            generator: setup.generator("generator", 0)?,
+            critic: setup.critic("critic", 1)?,
+        })
     }
 
     fn generate(&self, draws: &mut Draws) -> Tensor {
@@ -98,7 +99,7 @@ impl Objective for WganGp {
         let (network, trained) = &self.generator;
         vec![Output {
             file: "generator",
-            network: network.clone(),
+            network: AnyGenerator::Mlp(network.clone()),
             weights: trained.finished(),
             code: Code::None,
         }]

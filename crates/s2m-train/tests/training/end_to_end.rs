@@ -23,7 +23,7 @@ fn accuracy(folder: &Path, steps: u64) -> f64 {
         ["gan", "classifier", "samples"].map(|n| folder.join(format!("{n}-{steps}")));
     let mut settings = gan_settings(WGAN_GP, "[0]", steps);
     settings.batch = 128;
-    settings.network.hidden = vec![64, 64];
+    settings.network = toml::from_str("latent = 3\nhidden = [64, 64]").unwrap();
     settings.checkpoint_every = 10_000;
     settings.objective =
         toml::from_str("kind = \"wgan-gp\"\ncritic-steps = 2\npenalty = 0.1").unwrap();

@@ -173,7 +173,7 @@ fn a_file_that_says_something_else_is_refused() {
     let generator = Generator::new(4, 0, &[8], 3, End::Linear);
     let weights = Parameters::new("generator", generator.mlp.specs(), &[1], Device::Cpu);
     let file = generator
-        .onnx_by_class(&weights.replica(0).unwrap(), &[3])
+        .onnx_by_class(&weights.replica(0).unwrap(), None, &[3])
         .unwrap();
     let z = noise::normal(&[5], 0, 20, Device::Cpu).view([1, 10, 4]);
     let x = generator.forward(weights.views(), &z, None).detach();

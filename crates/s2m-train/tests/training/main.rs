@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod backbones;
+mod colour;
 mod end_to_end;
 mod exports;
 mod fitting;

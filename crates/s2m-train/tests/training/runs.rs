@@ -113,7 +113,7 @@ fn a_replica_is_the_same_alone_and_among_others() {
                     .swap_remove(0);
             Checkpoint::read(&path.join("generator.safetensors"))
                 .unwrap()
-                .finished("generator", output.network.mlp.specs(), Device::Cpu)
+                .finished("generator", output.network.specs(), Device::Cpu)
                 .unwrap()
         };
         let (many, one) = (weights(&many), weights(&one));
@@ -269,7 +269,7 @@ fn precisions_and_widths_that_a_run_does_not_have_are_refused() {
     let error = gan::train(&settings, &folder.path().join("other"), &machine()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`precision` is `bf16`, which generators do not have\nhint: precision = \"tf32\""
+        "`precision` is `bf16`, which generators of fully connected layers do not have\nhint: precision = \"tf32\""
     );
 }
 

@@ -280,7 +280,7 @@ pub(super) fn rows(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Rows, Err
                 _ => None,
             };
             if let Some(row) = &made {
-                let text = serde_json::to_string_pretty(row).expect("figures are plain");
+                let text = serde_json::to_string(row).expect("figures are plain");
                 fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
                 write_whole(&path, (text + "\n").as_bytes())?;
             }

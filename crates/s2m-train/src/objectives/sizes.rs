@@ -1,0 +1,175 @@
+//! Which networks play, and their sizes; read from `network` in a run file.
+//!
+//! ```toml
+//! network = { latent = 100, hidden = [256, 256] }
+//! network = { kind = "biggan", latent = 80, channels = 64, critic-channels = 96 }
+//! ```
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+/// The networks of a GAN.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, try_from = "toml::Table")]
+pub enum NetworkSettings {
+    /// Fully connected layers; a run file names no kind.
+    Mlp(MlpSettings),
+    BigGan(BigGanSettings),
+}
+
+/// Sizes of fully connected networks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MlpSettings {
+    /// Numbers in the latent.
+    pub latent: i64,
+    /// Hidden layers of generator and critic.
+    pub hidden: Vec<i64>,
+}
+
+/// Sizes of BigGAN's networks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct BigGanSettings {
+    kind: BigGan,
+    /// Numbers in the latent, in equal parts for the first layer and every block.
+    pub latent: i64,
+    /// The unit of the generator's widths.
+    pub channels: i64,
+    /// The unit of the critic's widths; the generator's where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critic_channels: Option<i64>,
+    /// Numbers in the embedding of a class that all blocks share.
+    #[serde(default = "shared")]
+    pub shared: i64,
+    /// Whether pixels attend to each other at half the picture's side.
+    #[serde(default)]
+    pub attention: bool,
+}
+
+/// The word for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum BigGan {
+    #[serde(rename = "biggan")]
+    BigGan,
+}
+
+fn shared() -> i64 {
+    128
+}
+
+impl TryFrom<toml::Table> for NetworkSettings {
+    type Error = toml::de::Error;
+
+    fn try_from(table: toml::Table) -> Result<Self, Self::Error> {
+        if table.contains_key("kind") {
+            table.try_into().map(Self::BigGan)
+        } else {
+            table.try_into().map(Self::Mlp)
+        }
+    }
+}
+
+impl NetworkSettings {
+    /// The sizes of fully connected networks, for objectives that are played by them.
+    pub fn mlp(&self) -> Result<&MlpSettings> {
+        match self {
+            Self::Mlp(settings) => Ok(settings),
+            Self::BigGan(_) => bail!(
+                "`network.kind` is `biggan`, which this objective does not train\nhint: objective = {{ kind = \"hinge\", critic-steps = 4 }}"
+            ),
+        }
+    }
+
+    /// The sizes of a BigGAN, for objectives that are played by it.
+    pub fn biggan(&self) -> Result<&BigGanSettings> {
+        match self {
+            Self::BigGan(settings) => Ok(settings),
+            Self::Mlp(_) => None.context(
+                "hinge objectives train BigGAN, and `network` states other layers\nhint: network = { kind = \"biggan\", latent = 80, channels = 64 }",
+            ),
+        }
+    }
+
+    /// Refuses sizes that no network has.
+    pub fn check(&self) -> Result<()> {
+        let within = |name: &str, value: i64, most: i64| {
+            ensure!(
+                (1..=most).contains(&value),
+                "`network.{name}` is {value}; it must be from 1 to {most}"
+            );
+            Ok(())
+        };
+        match self {
+            Self::Mlp(MlpSettings { latent, hidden }) => {
+                within("latent", *latent, 1 << 20)?;
+                ensure!(
+                    !hidden.is_empty() && hidden.iter().all(|side| (1..=1 << 16).contains(side)),
+                    "`network.hidden` must list layers of 1 to 65536 units"
+                );
+            }
+            Self::BigGan(settings) => {
+                within("latent", settings.latent, 1 << 20)?;
+                within("channels", settings.channels, 1 << 12)?;
+                within(
+                    "critic-channels",
+                    settings.critic_channels.unwrap_or(settings.channels),
+                    1 << 12,
+                )?;
+                within("shared", settings.shared, 1 << 16)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct File {
+        network: NetworkSettings,
+    }
+
+    fn read(network: &str) -> Result<NetworkSettings, String> {
+        let file = toml::from_str::<File>(&format!("network = {{ {network} }}"));
+        file.map(|file| file.network)
+            .map_err(|e| e.message().to_owned())
+    }
+
+    #[test]
+    fn a_run_file_says_which_networks_and_comes_back_as_it_was() {
+        for text in [
+            "[network]\nlatent = 3\nhidden = [4, 5]\n",
+            "[network]\nkind = \"biggan\"\nlatent = 80\nchannels = 64\ncritic-channels = 96\nshared = 128\nattention = false\n",
+        ] {
+            let file: File = toml::from_str(text).unwrap();
+            assert_eq!(toml::to_string(&file).unwrap(), text);
+        }
+        let short = read("kind = 'biggan', latent = 80, channels = 8").unwrap();
+        let settings = short.biggan().unwrap();
+        assert_eq!((settings.shared, settings.attention), (128, false));
+        assert!(short.mlp().unwrap_err().to_string().contains("`biggan`"));
+        assert!(read("latent = 3, hidden = [4]").unwrap().biggan().is_err());
+    }
+
+    #[test]
+    fn unknown_kinds_and_keys_are_named() {
+        assert!(
+            read("kind = 'stylegan', latent = 80, channels = 8")
+                .unwrap_err()
+                .contains("stylegan")
+        );
+        assert!(
+            read("latent = 3, hidden = [4], width = 2")
+                .unwrap_err()
+                .contains("`width`")
+        );
+        let narrow = read("kind = 'biggan', latent = 80, channels = 0").unwrap();
+        assert_eq!(
+            narrow.check().unwrap_err().to_string(),
+            "`network.channels` is 0; it must be from 1 to 4096"
+        );
+    }
+}
