@@ -4,8 +4,8 @@
 //! paths kept inside the folder, and the graphs' inputs and outputs held against the manifest
 //! before a network is run.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use s2m_core::query::Query;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::disk::{Existing, Kind, Plan, Staging, StagingError, open_plain};
 use crate::manifest::{
     CalibrationEntry, ClassForm, FORMAT, GeneratorEntry, ItemEntry, JointError, Manifest,
     TemperatureValue,
@@ -50,14 +51,9 @@ pub enum BundleError {
         /// What the system said.
         source: io::Error,
     },
-    /// A file cannot be written.
-    #[error("could not write `{}`: {source}", .path.display())]
-    Write {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    /// The folder cannot be made.
+    #[error(transparent)]
+    Staging(#[from] StagingError),
     /// A file is beyond the limit.
     #[error("`{}` is larger than {limit} bytes", .path.display())]
     TooLarge {
@@ -188,6 +184,8 @@ pub struct Network {
     pub path: Option<PathBuf>,
     /// SHA-256 over the file and its external data.
     digest: String,
+    /// SHA-256 of each file of external data, by its path in the bundle.
+    external: Vec<(String, String)>,
 }
 
 impl Network {
@@ -216,6 +214,7 @@ pub struct Bundle {
     classifier: Network,
     hash: String,
     scoring_hash: String,
+    unchecked: Vec<String>,
 }
 
 impl Bundle {
@@ -233,7 +232,7 @@ impl Bundle {
     }
 
     fn build(manifest_bytes: &[u8], source: &Source<'_>) -> Result<Self, BundleError> {
-        let manifest = parse(manifest_bytes)?;
+        let mut manifest = parse(manifest_bytes)?;
         let labels = Labels::new(manifest.labels.iter().cloned())?;
         let labelling = manifest.labelling.labelling(labels.len())?;
         check_manifest(&manifest, &labels)?;
@@ -241,6 +240,7 @@ impl Bundle {
         let (generator, classifier) = (&manifest.generator, &manifest.classifier);
         let generator = network(source, &generator.file, &generator.sha256)?;
         let classifier = network(source, &classifier.file, &classifier.sha256)?;
+        let unchecked = check_external(&mut manifest, [&generator, &classifier])?;
         let generator_axes = check_generator(&manifest.generator, &generator)?;
         let classifier_axes = check_classifier(&manifest, &labels, &classifier)?;
         let adapter = Adapter::new(
@@ -272,7 +272,13 @@ impl Bundle {
             generator: generator.folded(),
             classifier,
             manifest,
+            unchecked,
         })
+    }
+
+    /// Files of weights that the manifest does not list, so that nothing tells whether they have changed.
+    pub fn unchecked_weights(&self) -> &[String] {
+        &self.unchecked
     }
 
     /// The manifest as read.
@@ -430,28 +436,25 @@ pub fn files(
     ])
 }
 
-/// Writes the files of a bundle; the folder appears whole or not at all.
+/// Writes the files of a bundle in place of an earlier one; the folder appears whole or not at all.
 pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), BundleError> {
-    let name = folder
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let staging = folder.with_file_name(format!(".{name}.partial"));
-    let fail = |path: PathBuf| move |source| BundleError::Write { path, source };
-    let _ = fs::remove_dir_all(&staging);
-    fs::create_dir_all(&staging).map_err(fail(staging.clone()))?;
+    let staging = Staging::open(&Plan {
+        target: folder,
+        kind: Kind::Bundle,
+        identity: "bundle",
+        existing: Existing::Replace,
+        inputs: &[],
+    })?;
+    finish(staging, files)
+}
+
+/// Fills a bundle's folder in the making and gives it its name.
+pub fn finish(staging: Staging, files: &[(String, Vec<u8>)]) -> Result<(), BundleError> {
+    staging.empty()?;
     for (file, bytes) in files {
-        let path = staging.join(file);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(fail(parent.to_owned()))?;
-        }
-        fs::write(&path, bytes).map_err(fail(path))?;
+        staging.write(file, bytes)?;
     }
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(fail(folder.to_owned()))?;
-    }
-    fs::rename(&staging, folder).map_err(fail(folder.to_owned()))
+    Ok(staging.finish()?)
 }
 
 /// Where a bundle's files come from.
@@ -518,10 +521,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, BundleError> {
         path: path.to_owned(),
         source,
     };
-    let file = fs::File::open(path).map_err(fail)?;
-    if file.metadata().map_err(fail)?.is_dir() {
-        return Err(fail(io::ErrorKind::IsADirectory.into()));
-    }
+    let file = open_plain(path).map_err(fail)?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.len() as u64 > limit {
@@ -792,7 +792,7 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
     let mut external = external_paths(&model);
     external.sort();
     external.dedup();
-    let mut digest = Sha256::new();
+    let (mut digest, mut hashes) = (Sha256::new(), Vec::new());
     digest.update(&bytes);
     for location in &external {
         let what = "external data";
@@ -804,7 +804,9 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
         let beside = Path::new(file).parent().unwrap_or(Path::new(""));
         let from_root = beside.join(location).to_string_lossy().into_owned();
         digest.update(from_root.as_bytes());
-        hash_file(&inside(folder, &from_root, what)?, &mut digest)?;
+        let mut own = Sha256::new();
+        hash_file(&inside(folder, &from_root, what)?, [&mut digest, &mut own])?;
+        hashes.push((from_root, hexadecimal(&own.finalize())));
     }
     let path = path.filter(|_| !external.is_empty());
     Ok(Network {
@@ -813,21 +815,57 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
         model,
         path,
         digest: hexadecimal(&digest.finalize()),
+        external: hashes,
     })
 }
 
-/// Adds a file to a hash, piece by piece: external data may be larger than memory.
-fn hash_file(path: &Path, digest: &mut Sha256) -> Result<(), BundleError> {
+/// Compares files of external data with what the manifest says of them, and has it list them all; gives
+/// those that it did not.
+fn check_external(
+    manifest: &mut Manifest,
+    networks: [&Network; 2],
+) -> Result<Vec<String>, BundleError> {
+    let found: BTreeMap<String, String> = networks
+        .into_iter()
+        .flat_map(|network| network.external.iter().cloned())
+        .collect();
+    let listed = std::mem::take(&mut manifest.external);
+    for (file, wanted) in listed.iter() {
+        match found.get(file) {
+            Some(found) if found.eq_ignore_ascii_case(wanted) => {}
+            Some(found) => {
+                return Err(BundleError::Hash {
+                    file: file.clone(),
+                    wanted: wanted.clone(),
+                    found: found.clone(),
+                });
+            }
+            None => {
+                let text = format!("external lists `{file}`, which no network reads");
+                return Err(BundleError::Manifest(text));
+            }
+        }
+    }
+    let unlisted = found.keys().filter(|file| !listed.contains_key(*file));
+    let unlisted = unlisted.cloned().collect();
+    manifest.external = found;
+    Ok(unlisted)
+}
+
+/// Adds a file to hashes, piece by piece: external data may be larger than memory.
+fn hash_file(path: &Path, mut digests: [&mut Sha256; 2]) -> Result<(), BundleError> {
     let fail = |source| BundleError::Read {
         path: path.to_owned(),
         source,
     };
-    let mut file = fs::File::open(path).map_err(fail)?;
+    let mut file = open_plain(path).map_err(fail)?;
     let mut piece = vec![0; 1 << 20];
     loop {
         match file.read(&mut piece).map_err(fail)? {
             0 => return Ok(()),
-            count => digest.update(&piece[..count]),
+            count => digests
+                .iter_mut()
+                .for_each(|digest| digest.update(&piece[..count])),
         }
     }
 }

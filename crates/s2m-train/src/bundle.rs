@@ -108,6 +108,7 @@ pub fn write(
         calibration: CalibrationEntry::default(),
         levels: None,
         paper: settings.paper.clone(),
+        external: [].into(),
         provenance: generators.provenance(own, settings)?,
     };
     let files = bundle::files(&manifest, generator, classifier)?;

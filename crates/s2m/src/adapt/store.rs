@@ -84,7 +84,7 @@ impl Stored {
             size: mixture.size(),
             components: mixture.components(),
             prior_share: mixture.prior_share(),
-            sha256: sha256(&bytes(mixture)),
+            sha256: digest(mixture),
         };
         Self {
             about: About {
@@ -118,7 +118,7 @@ impl Stored {
             staging.write(&at(FILES[1]), &bytes(mixture))?;
         }
         let json = serde_json::to_string_pretty(&self.about).expect("only plain fields");
-        staging.write(&at(FILES[0]), json.as_bytes())
+        Ok(staging.write(&at(FILES[0]), json.as_bytes())?)
     }
 
     /// Reads a proposal for a bundle; refuses what is broken or was made for another generator.
@@ -166,6 +166,11 @@ fn read(folder: &Path, file: &str) -> Result<Vec<u8>, String> {
         return Err(format!("`{file}` is larger than {} MiB", MAX_BYTES >> 20));
     }
     std::fs::read(&path).map_err(|e| format!("`{file}`: {e}"))
+}
+
+/// A hash of a mixture's numbers.
+pub(crate) fn digest(mixture: &Mixture) -> String {
+    sha256(&bytes(mixture))
 }
 
 fn bytes(mixture: &Mixture) -> Vec<u8> {
