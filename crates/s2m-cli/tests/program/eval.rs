@@ -47,6 +47,11 @@ fn line(by: f32) -> Vec<f32> {
     (0..40).map(|k| (k * 7 % 40) as f32 / 10.0 + by).collect()
 }
 
+/// An array of such points.
+pub(super) fn write_line(path: &Path, by: f32) {
+    write_rows(path, 1, &line(by));
+}
+
 #[test]
 fn arrays_of_features_are_measured_and_every_number_states_its_definition() {
     let root = tempfile::tempdir().unwrap();
