@@ -5,8 +5,10 @@ mod absent;
 mod adapting;
 mod errors;
 mod eval;
+mod faults;
 mod interruption;
 mod output;
+mod together;
 mod training;
 
 use std::path::Path;
