@@ -555,7 +555,7 @@ fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
 }
 
 /// A TOML error in one line: what and where.
-fn one_line(error: &toml::de::Error, text: &str) -> String {
+pub(crate) fn one_line(error: &toml::de::Error, text: &str) -> String {
     let line = error.span().map(|span| {
         let before = text.char_indices().take_while(|(at, _)| *at < span.start);
         1 + before.filter(|(_, c)| *c == '\n').count()
@@ -566,6 +566,7 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
 
 fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleError> {
     let fault = |text: String| Err(BundleError::Manifest(text));
+    check_columns(labels)?;
     if let Some(name) = manifest
         .describe
         .keys()
@@ -593,6 +594,38 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
         }
         if manifest.classifier.outputs.fake_class.is_none() {
             return fault("a conditional generator needs classifier.outputs.fake_class".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Columns that a table of samples may have besides those of the labels.
+const OWN_COLUMNS: [&str; 6] = [
+    "file_name",
+    "query",
+    "proposal",
+    "log_weight",
+    "class",
+    "stage",
+];
+
+/// Refuses labels whose columns in a table of samples could not be told apart; many readers of tables do
+/// not tell capitals from small letters.
+fn check_columns(labels: &Labels) -> Result<(), BundleError> {
+    let posteriors = labels.names().map(|label| format!("p_{label}"));
+    let own = OWN_COLUMNS.map(str::to_owned).into_iter();
+    let mut taken: BTreeMap<String, String> = own
+        .chain(posteriors)
+        .map(|column| (column.to_lowercase(), column))
+        .collect();
+    if taken.len() < OWN_COLUMNS.len() + labels.len() {
+        taken.retain(|_, column| !column.starts_with("p_"));
+    }
+    for label in labels.names() {
+        if let Some(other) = taken.insert(label.to_lowercase(), label.to_owned()) {
+            return Err(BundleError::Manifest(format!(
+                "label `{label}` cannot be told from `{other}` in a table of samples\nhint: give it another name in labels, and in describe and calibration where they name it"
+            )));
         }
     }
     Ok(())
@@ -830,7 +863,7 @@ fn check_external(
         .flat_map(|network| network.external.iter().cloned())
         .collect();
     let listed = std::mem::take(&mut manifest.external);
-    for (file, wanted) in listed.iter() {
+    for (file, wanted) in &listed {
         match found.get(file) {
             Some(found) if found.eq_ignore_ascii_case(wanted) => {}
             Some(found) => {

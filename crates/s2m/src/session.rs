@@ -494,12 +494,15 @@ impl Job<'_, '_> {
         let mut goal = session.goal(samples);
         if settings.max_calls.is_some() {
             // What the search has spent is gone.
-            goal.max_calls = goal.max_calls.saturating_sub(target.searched).max(1);
+            goal.max_calls = goal.max_calls.saturating_sub(target.searched);
         }
         let drawn = draw(pool, &mut target, settings.sampler, goal, progress)?;
         let kept = match drawn.outcome {
             Ok(kept) => kept,
-            Err(failure) => return Ok(Err(refusal(failure, &target.weighting, settings.sampler))),
+            Err(failure) => {
+                let failure = failure.after(target.searched);
+                return Ok(Err(refusal(failure, &target.weighting, settings.sampler)));
+            }
         };
         let mut report = session
             .report(&target)?

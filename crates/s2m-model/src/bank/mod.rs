@@ -19,6 +19,7 @@ use thiserror::Error;
 
 pub use self::part::Damage;
 use self::part::{PartFile, part_name, part_number};
+use crate::bundle::one_line;
 use crate::disk::{Lock, LockError, is_temporary_of, open_plain, write_whole_with};
 use crate::journal::{Journal, JournalError};
 use crate::logits::{Logits, RowShape};
@@ -187,8 +188,8 @@ pub enum InfoError {
     #[error("it is not UTF-8 text")]
     NotText,
     /// Not TOML, a key too many or too few, or a value of the wrong kind.
-    #[error(transparent)]
-    Syntax(#[from] toml::de::Error),
+    #[error("{0}")]
+    Syntax(String),
     /// The format is from another time.
     #[error("format {0} is not known; this program reads format {FORMAT}")]
     Format(u32),
@@ -273,11 +274,12 @@ impl BankInfo {
         }
         let text = str::from_utf8(bytes).map_err(|_| InfoError::NotText)?;
         // First the format alone, so that keys of a later one are not called misspelt.
-        let version: Version = toml::from_str(text)?;
+        let syntax = |error: toml::de::Error| InfoError::Syntax(one_line(&error, text));
+        let version: Version = toml::from_str(text).map_err(syntax)?;
         if version.format != FORMAT {
             return Err(InfoError::Format(version.format));
         }
-        let info: Self = toml::from_str(text)?;
+        let info: Self = toml::from_str(text).map_err(syntax)?;
         info.check()?;
         Ok(info)
     }
@@ -1318,10 +1320,10 @@ mod tests {
         );
         let misspelt = error_after(|folder| rewrite(folder, "seed =", "sede ="));
         assert!(
-            misspelt.starts_with("`DIR/bank.toml`: TOML parse error"),
+            misspelt.starts_with("`DIR/bank.toml`: line 6: unknown field `sede`"),
             "{misspelt}"
         );
-        assert!(misspelt.contains("unknown field `sede`"), "{misspelt}");
+        assert_eq!(misspelt.lines().count(), 1, "{misspelt}");
         let write = |bytes: &[u8]| {
             let bytes = bytes.to_vec();
             error_after(move |folder| fs::write(folder.join(DESCRIPTION), bytes).unwrap())

@@ -5,7 +5,9 @@ use crc32fast::Hasher;
 /// CRC-32 of some pieces of bytes, one after the other.
 pub fn crc32(pieces: &[&[u8]]) -> u32 {
     let mut hasher = Hasher::new();
-    pieces.iter().for_each(|piece| hasher.update(piece));
+    for piece in pieces {
+        hasher.update(piece);
+    }
     hasher.finalize()
 }
 

@@ -13,4 +13,6 @@ pub use self::checksum::crc32;
 pub use self::lock::{Lock, LockError};
 pub use self::staging::{Existing, Kind, Plan, Staging, StagingError};
 pub(crate) use self::whole::is_temporary_of;
-pub use self::whole::{check_replaceable, open_plain, write_whole, write_whole_with};
+pub use self::whole::{
+    check_replaceable, open_plain, read_plain, read_plain_text, write_whole, write_whole_with,
+};

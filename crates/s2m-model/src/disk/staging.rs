@@ -222,7 +222,7 @@ impl Staging {
     /// Removes the files so far: for work that does not go on where it stopped.
     pub fn empty(&self) -> Result<(), StagingError> {
         let files = self.partial.join(FILES);
-        self.remove(&files, Step::StagingClear)?;
+        remove(&files, Step::StagingClear)?;
         fs::create_dir_all(&files).map_err(StagingError::write(&files))
     }
 
@@ -341,7 +341,7 @@ impl Staging {
             // All but the cleaning was done. The same request takes its folder back and finishes
             // again, since it still has to say what it found; any other one leaves it.
             Left::Published(own) if own == identity => {
-                self.remove(&replaced, Step::StagingClear)?;
+                remove(&replaced, Step::StagingClear)?;
                 if self.target.exists() {
                     restore(&self.target, &files)?;
                 }
@@ -355,12 +355,11 @@ impl Staging {
     /// Fails where the folder could not take its name.
     fn check_target(&self) -> Result<(), StagingError> {
         match fs::read_dir(&self.target).map(Iterator::count) {
-            Ok(0) => return self.check_mount(),
+            Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(StagingError::write(&self.target)(error)),
         }
-        self.check_mount()?;
         if self.existing == Existing::Keep {
             return Err(StagingError::Occupied(self.target.clone()));
         }
@@ -389,13 +388,6 @@ impl Staging {
         }
     }
 
-    fn check_mount(&self) -> Result<(), StagingError> {
-        if is_mount_point(&self.target) {
-            return Err(StagingError::MountPoint(self.target.clone()));
-        }
-        Ok(())
-    }
-
     /// Makes the folder of unfinished work the request's own.
     fn begin(&self, left: &Left, identity: &str) -> Result<(), StagingError> {
         let files = self.partial.join(FILES);
@@ -407,7 +399,7 @@ impl Staging {
             self.mark(identity)
                 .map_err(StagingError::write(&self.partial))?;
         }
-        self.remove(&self.partial.join(REPLACED), Step::StagingClear)?;
+        remove(&self.partial.join(REPLACED), Step::StagingClear)?;
         fs::create_dir_all(&files).map_err(StagingError::write(&files))
     }
 
@@ -430,7 +422,7 @@ impl Staging {
             !is_journal(name) && *name != OsStr::new(REQUEST) && *name != OsStr::new(FINISHED)
         });
         for name in others {
-            self.remove(&self.partial.join(name), Step::StagingClear)?;
+            remove(&self.partial.join(name), Step::StagingClear)?;
         }
         Ok(())
     }
@@ -443,19 +435,9 @@ impl Staging {
             .into_iter()
             .partition(|name| [REQUEST, FINISHED].iter().any(|mark| name == mark));
         for name in others.iter().chain(&marks) {
-            self.remove(&self.partial.join(name), step)?;
+            remove(&self.partial.join(name), step)?;
         }
         step.run(|| fs::remove_dir(&self.partial)).map_err(system())
-    }
-
-    fn remove(&self, path: &Path, step: Step) -> Result<(), StagingError> {
-        let remove = || match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-            Ok(found) if found.is_dir() => step.run(|| fs::remove_dir_all(path)),
-            Ok(_) => step.run(|| fs::remove_file(path)),
-        };
-        remove().map_err(StagingError::write(path))
     }
 }
 
@@ -473,6 +455,17 @@ impl Drop for Staging {
             let _ = self.remove_all(Step::StagingDiscard);
         }
     }
+}
+
+/// Removes a file or folder, where there is one.
+fn remove(path: &Path, step: Step) -> Result<(), StagingError> {
+    let remove = || match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if found.is_dir() => step.run(|| fs::remove_dir_all(path)),
+        Ok(_) => step.run(|| fs::remove_file(path)),
+    };
+    remove().map_err(StagingError::write(path))
 }
 
 /// Name of a mark that is not whole yet.
@@ -560,6 +553,7 @@ fn resolve(target: &Path) -> Result<PathBuf, StagingError> {
     };
     match fs::metadata(&resolved) {
         Ok(found) if !found.is_dir() => Err(StagingError::NotAFolder(resolved)),
+        Ok(_) if is_mount_point(&resolved) => Err(StagingError::MountPoint(resolved)),
         _ => Ok(resolved),
     }
 }

@@ -1,7 +1,7 @@
 //! One file that has its old content or its new one, never a part; and files that are really files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -107,6 +107,20 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
         return Err(io::Error::other("it is not a plain file"));
     }
     File::open(path)
+}
+
+/// Reads a whole file that is really a file.
+pub fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_plain(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a whole text.
+pub fn read_plain_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    open_plain(path)?.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use s2m_core::mixture::{Covariance, Mixture, Parts};
 use s2m_model::bundle::{Bundle, sha256};
+use s2m_model::disk::read_plain;
 use serde::{Deserialize, Serialize};
 
 use super::AdaptError;
+use super::choice::MAX_COMPONENTS;
 use super::record::{Record, covariance_name};
 use super::search::{MAX_SIZE, MAX_STAGES};
 use crate::draw::Target;
@@ -23,9 +25,6 @@ pub const FILES: [&str; 2] = ["proposal.json", "mixture.bin"];
 
 /// Version of the format.
 const FORMAT: u32 = 1;
-
-/// Most components that a stored mixture may have.
-const MAX_COMPONENTS: usize = 1024;
 
 /// Most bytes of a file that are read.
 const MAX_BYTES: u64 = 1 << 30;
@@ -165,7 +164,7 @@ fn read(folder: &Path, file: &str) -> Result<Vec<u8>, String> {
     if about.len() > MAX_BYTES {
         return Err(format!("`{file}` is larger than {} MiB", MAX_BYTES >> 20));
     }
-    std::fs::read(&path).map_err(|e| format!("`{file}`: {e}"))
+    read_plain(&path).map_err(|e| format!("`{file}`: {e}"))
 }
 
 /// A hash of a mixture's numbers.

@@ -15,7 +15,7 @@ use s2m_data::npy::{self, Values};
 use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::resize::{Filter, Resizer};
 use s2m_model::bundle::sha256;
-use s2m_model::disk::{crc32, write_whole};
+use s2m_model::disk::{crc32, read_plain, write_whole};
 
 use super::EvalError;
 use super::items::{Pictures, Rows};
@@ -241,7 +241,7 @@ fn digest(pictures: &Pictures) -> Result<String, Error> {
             let mut all = String::new();
             for &at in kept {
                 let path = &folder.paths()[at];
-                let bytes = fs::read(path).map_err(|e| Error::Read {
+                let bytes = read_plain(path).map_err(|e| Error::Read {
                     path: path.to_owned(),
                     reason: e.to_string(),
                 })?;

@@ -313,7 +313,7 @@ impl Described {
     fn of(request: &Request<'_>, runtime: &Runtime) -> Result<Self, Error> {
         let (file, bytes, said) = match (request.generator, &request.training.backbone) {
             (Some(path), _) => {
-                let bytes = fs::read(path).map_err(|e| Error::Read {
+                let bytes = s2m_model::disk::read_plain(path).map_err(|e| Error::Read {
                     path: path.to_owned(),
                     reason: e.to_string(),
                 })?;
