@@ -21,7 +21,7 @@ fn write_rows(path: &Path, width: usize, values: &[f32]) {
 }
 
 /// A grey picture of 28 by 28 pixels whose level rises from the left.
-fn write_picture(path: &Path, shade: u8) {
+pub(super) fn write_picture(path: &Path, shade: u8) {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, 28, 28);
     encoder.set_color(png::ColorType::Grayscale);
@@ -32,7 +32,7 @@ fn write_picture(path: &Path, shade: u8) {
     fs::write(path, bytes).unwrap();
 }
 
-fn referee(name: &str) -> String {
+pub(super) fn referee(name: &str) -> String {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/referees");
     models.join(name).display().to_string()
 }

@@ -3,6 +3,7 @@
 
 mod absent;
 mod adapting;
+mod careless;
 mod errors;
 mod eval;
 mod faults;
