@@ -28,5 +28,6 @@ pub mod referee;
 pub mod replica;
 pub mod shown;
 pub mod steps;
+pub mod stopped;
 pub mod trained;
 pub mod training;

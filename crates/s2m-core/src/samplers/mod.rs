@@ -180,6 +180,16 @@ pub enum Failure {
         /// Those inside the support.
         supported: usize,
     },
+    /// A search for the query gets nowhere.
+    #[error(
+        "the generator does not seem to reach this query: none of {proposals} proposals lies in its support, and the last {stages} stages of the search came no nearer"
+    )]
+    Stalled {
+        /// Proposals searched.
+        proposals: usize,
+        /// Stages that found nothing nearer.
+        stages: usize,
+    },
     /// The allowed generator calls are spent.
     #[error(
         "{proposals} generator calls gave {found} of {wanted} samples; {}",
