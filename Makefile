@@ -16,7 +16,7 @@ export LIBTORCH := $(CURDIR)/$(TORCH)
 export LIBTORCH_CXX11_ABI := 1
 WITH_TORCH := LD_LIBRARY_PATH="$(CURDIR)/$(TORCH)/lib:$(CURDIR)/$(RUNTIME)/libtorch/nvidia/cu13/lib"
 
-.PHONY: demo test build train bench check format models clean
+.PHONY: demo test build train bench check fuzz format models clean
 
 demo: build          ## draw from the embedded model, print a table, write demo/demo.png
 	$(TARGET)/release/s2m demo --out demo
@@ -38,6 +38,9 @@ check: $(TORCH)      ## format and lints
 bench: train         ## speed and memory, against PyTorch and a bare ONNX Runtime loop
 	$(CARGO) build --release -p s2m-bench
 	benches/run $(TARGET)/release
+
+fuzz: $(LIBRARY)     ## damaged files by the ten thousand; SEED=2 for others
+	S2M_FUZZ_CASES=10000 S2M_FUZZ_SEED=$(or $(SEED),1) $(CARGO) test --release -p s2m --test mutations -- --nocapture
 
 format:              ## format all code
 	$(CARGO) fmt --all

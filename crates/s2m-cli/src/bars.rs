@@ -11,6 +11,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use s2m::progress::Progress;
 use s2m::talk::Talk;
 
+use crate::shown::{cut, escaped};
+
 /// How often work without a terminal is asked whether a line is due.
 const ASKED: Duration = Duration::from_secs(1);
 
@@ -87,10 +89,11 @@ impl Progress for Bars {
         if self.quiet {
             return;
         }
+        let what = escaped(what);
         let shown = if std::io::stderr().is_terminal() {
-            Shown::bar(what, total)
+            Shown::bar(&what, total)
         } else {
-            Shown::lines(what, total)
+            Shown::lines(&what, total)
         };
         *self.current() = Some(shown);
     }
@@ -107,7 +110,7 @@ impl Progress for Bars {
         if !self.quiet {
             self.end();
             // Nobody is left to tell when standard error is closed.
-            let _ = writeln!(std::io::stderr(), "{text}");
+            let _ = writeln!(std::io::stderr(), "{}", escaped(&cut(text)));
         }
     }
 

@@ -3,6 +3,7 @@
 mod bars;
 mod commands;
 mod options;
+mod shown;
 mod streams;
 mod table;
 
@@ -15,6 +16,7 @@ use commands::Answer;
 use commands::{
     adapt, calibrate, classes, demo, eval, explain, fit, info, mine, reproduce, sample, train,
 };
+use shown::{Shown, cut};
 use streams::Streams;
 
 /// Multi-label samples from a generator and single positive labels
@@ -61,7 +63,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
+    let (mut out, mut err) = (Shown(io::stdout().lock()), Shown(io::stderr()));
     let mut streams = Streams {
         out: &mut out,
         err: &mut err,
@@ -80,8 +82,14 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(args, &mut streams),
         Command::Reproduce(args) => reproduce::run(args, &mut streams),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "s2m", streams.out);
-            Ok(Answer::Yes)
+            // Into memory first: a reader that has gone is an error there and not a panic.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "s2m", &mut script);
+            let written = streams
+                .out
+                .write_all(&script)
+                .and_then(|()| streams.out.flush());
+            written.map(|()| Answer::Yes).map_err(Into::into)
         }
     };
     match outcome {
@@ -91,7 +99,7 @@ fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Every message names its cause itself, so the chain of sources would only repeat it.
-            let _ = writeln!(streams.err, "error: {error}");
+            let _ = writeln!(streams.err, "error: {}", cut(&error.to_string()));
             ExitCode::from(2)
         }
     }

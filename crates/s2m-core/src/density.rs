@@ -41,6 +41,11 @@ pub enum LabellingError {
         /// The offending value.
         value: f64,
     },
+    /// Sums of weights are no numbers any more.
+    #[error(
+        "labelling.weights (over labelling.observed, where items were drawn for each label) are so large or so small that their sum is not a positive number"
+    )]
+    Overflow,
 }
 
 /// How the single positive labels came about.
@@ -64,11 +69,22 @@ impl Labelling {
             .zip(observed)
             .map(|(p, o)| p.ln() - o.ln())
             .collect();
-        Ok(Self {
+        Self {
             log_factor,
             weights: None,
             corrected: true,
-        })
+        }
+        .with_sound_sums()
+    }
+
+    /// Refuses weights that cannot be added up.
+    fn with_sound_sums(self) -> Result<Self, LabellingError> {
+        let shown: f64 = self.shown_weights().sum();
+        if shown.is_finite() && shown > 0.0 {
+            Ok(self)
+        } else {
+            Err(LabellingError::Overflow)
+        }
     }
 
     /// Each item shows one label drawn from its set with weights `a`: `f_i = D_r(i|x)/a_i` and
@@ -76,11 +92,12 @@ impl Labelling {
     pub fn one_of(weights: &[f64]) -> Result<Self, LabellingError> {
         check("weights", weights, weights.len())?;
         let log_factor = weights.iter().map(|a| -a.ln()).collect();
-        Ok(Self {
+        Self {
             log_factor,
             weights: Some(weights.to_vec()),
             corrected: true,
-        })
+        }
+        .with_sound_sums()
     }
 
     /// The paper's uncorrected formula: densities of queries with `A = 1`.
@@ -143,6 +160,7 @@ fn check(list: &'static str, values: &[f64], wanted: usize) -> Result<(), Labell
     }
     match values.iter().find(|v| !(v.is_finite() && **v > 0.0)) {
         Some(&value) => Err(LabellingError::NotPositive { list, value }),
+        None if !values.iter().sum::<f64>().is_finite() => Err(LabellingError::Overflow),
         None => Ok(()),
     }
 }

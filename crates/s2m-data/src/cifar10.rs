@@ -14,7 +14,6 @@
 //!
 //! Reference: <https://www.cs.toronto.edu/~kriz/cifar.html>.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +22,7 @@ use thiserror::Error;
 
 use crate::dataset::{Items, Part, Values};
 use crate::idx::Pictures;
+use crate::plain_file;
 
 /// Bytes of a picture, and with its class.
 const PICTURE: usize = 3 * SIDE * SIDE;
@@ -117,7 +117,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Cifar10Error> {
         source,
     };
     let mut bytes = Vec::new();
-    let limited = File::open(path).map_err(failed)?;
+    let limited = plain_file::open(path).map_err(failed)?;
     let mut limited = limited.take((PER_FILE * RECORD + 1) as u64);
     limited.read_to_end(&mut bytes).map_err(failed)?;
     let found = bytes.len();

@@ -10,7 +10,6 @@
 //! Reference: the foot of <http://yann.lecun.com/exdb/mnist/>.
 
 use std::array;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +17,7 @@ use flate2::bufread::MultiGzDecoder;
 use thiserror::Error;
 
 use crate::dataset::{Items, Part, Values};
+use crate::plain_file;
 
 /// Most bytes that a header may promise: the largest file of this kind in use has 0.6 GB.
 const MAX_BYTES: u64 = 1 << 31;
@@ -223,7 +223,7 @@ fn open(path: &Path) -> Result<Source<'_>, IdxError> {
         path: path.to_owned(),
         source,
     };
-    let file = BufReader::new(File::open(path).map_err(failed)?);
+    let file = BufReader::new(plain_file::open(path).map_err(failed)?);
     Source::new(path, file).map_err(failed)
 }
 

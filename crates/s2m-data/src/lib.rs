@@ -45,6 +45,7 @@ mod picture_at;
 pub mod picture_file;
 pub mod picture_folder;
 pub mod picture_set;
+mod plain_file;
 pub mod recipe;
 pub mod resize;
 pub mod rows;

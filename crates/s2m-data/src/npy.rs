@@ -12,13 +12,13 @@
 //! Reference: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
 use flate2::CrcReader;
 use thiserror::Error;
 
+use crate::plain_file;
 use crate::zip::{Archive, Entry};
 
 pub use crate::zip::ZipError;
@@ -263,7 +263,7 @@ fn open<T>(
         place: place.clone(),
         source,
     };
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = plain_file::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let mut start = Vec::new();
     let mut first = file.by_ref().take(2);

@@ -1,13 +1,13 @@
 //! Where a picture lies: a file of its own, or an entry of a tar archive.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::picture_file::{self, MAX_FILE_BYTES, Picture, PictureError};
 use crate::picture_set::Pictured;
+use crate::plain_file;
 
 /// Where a picture lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl PictureAt {
 
 /// Some bytes of a file; opened anew each time, so that threads do not share a place in it.
 fn part(path: &Path, offset: u64, size: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    let mut file = plain_file::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = vec![0; size as usize];
     file.read_exact(&mut bytes)?;

@@ -18,7 +18,6 @@
 //! References: <https://pillow.readthedocs.io/en/stable/handbook/concepts.html#modes>;
 //! <https://www.w3.org/TR/png-3/>; ITU-T Recommendation T.81 (JPEG).
 
-use std::fs::File;
 use std::io::{self, Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::jpeg::Plain;
+use crate::plain_file;
 
 /// Longest side of a picture, in pixels.
 pub const MAX_SIDE: u32 = 16_384;
@@ -239,7 +239,7 @@ pub fn read(path: &Path) -> Result<Picture, PictureError> {
         path: path.to_owned(),
         source,
     };
-    let file = File::open(path).map_err(failed)?;
+    let file = plain_file::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let mut bytes = Vec::new();
     if length <= MAX_FILE_BYTES {
@@ -413,7 +413,7 @@ fn without_alpha<const N: usize>(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
 
     use proptest::prelude::*;
 

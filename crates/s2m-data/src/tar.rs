@@ -11,11 +11,12 @@
 //! References: POSIX.1-2017, `pax`, "ustar Interchange Format"; the manual of GNU tar, "Basic Tar
 //! Format".
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+use crate::plain_file;
 
 /// Headers and files start at multiples of this.
 const BLOCK: u64 = 512;
@@ -84,7 +85,7 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>, TarError> {
         path: path.to_owned(),
         source,
     };
-    let file = File::open(path).map_err(failed)?;
+    let file = plain_file::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let reader = BufReader::new(file);
     Archive {

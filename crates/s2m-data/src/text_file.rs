@@ -3,7 +3,6 @@
 //! The first bytes of a file tell how it is packed, never its name. Nothing is unpacked beyond the
 //! limit below.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use flate2::CrcReader;
 use flate2::bufread::MultiGzDecoder;
 use thiserror::Error;
 
+use crate::plain_file;
 use crate::zip::{Archive, ZipError};
 
 /// Most bytes of a text: a table of a million rows and forty columns has a third of that.
@@ -100,7 +100,7 @@ pub(crate) fn read(path: &Path) -> Result<String, TextError> {
         path: path.to_owned(),
         source,
     };
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = plain_file::open(path).map_err(failed)?;
     let mut start = Vec::new();
     let mut first = file.by_ref().take(2);
     first.read_to_end(&mut start).map_err(failed)?;

@@ -4,8 +4,8 @@
 //! paths kept inside the folder, and the graphs' inputs and outputs held against the manifest
 //! before a network is run.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use s2m_core::query::Query;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::disk::{Existing, Kind, Plan, Staging, StagingError, open_plain};
 use crate::manifest::{
     CalibrationEntry, ClassForm, FORMAT, GeneratorEntry, ItemEntry, JointError, Manifest,
     TemperatureValue,
@@ -50,14 +51,9 @@ pub enum BundleError {
         /// What the system said.
         source: io::Error,
     },
-    /// A file cannot be written.
-    #[error("could not write `{}`: {source}", .path.display())]
-    Write {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    /// The folder cannot be made.
+    #[error(transparent)]
+    Staging(#[from] StagingError),
     /// A file is beyond the limit.
     #[error("`{}` is larger than {limit} bytes", .path.display())]
     TooLarge {
@@ -188,6 +184,8 @@ pub struct Network {
     pub path: Option<PathBuf>,
     /// SHA-256 over the file and its external data.
     digest: String,
+    /// SHA-256 of each file of external data, by its path in the bundle.
+    external: Vec<(String, String)>,
 }
 
 impl Network {
@@ -221,6 +219,7 @@ pub struct Bundle {
     classifier: Network,
     hash: String,
     scoring_hash: String,
+    unchecked: Vec<String>,
 }
 
 impl Bundle {
@@ -238,7 +237,7 @@ impl Bundle {
     }
 
     fn build(manifest_bytes: &[u8], source: &Source<'_>) -> Result<Self, BundleError> {
-        let manifest = parse(manifest_bytes)?;
+        let mut manifest = parse(manifest_bytes)?;
         let labels = Labels::new(manifest.labels.iter().cloned())?;
         let labelling = manifest.labelling.labelling(labels.len())?;
         check_manifest(&manifest, &labels)?;
@@ -246,6 +245,7 @@ impl Bundle {
         let (generator, classifier) = (&manifest.generator, &manifest.classifier);
         let generator = network(source, &generator.file, &generator.sha256)?;
         let classifier = network(source, &classifier.file, &classifier.sha256)?;
+        let unchecked = check_external(&mut manifest, [&generator, &classifier])?;
         let generator_axes = check_generator(&manifest.generator, &generator)?;
         let classifier_axes = check_classifier(&manifest, &labels, &classifier)?;
         let adapter = Adapter::new(
@@ -277,7 +277,13 @@ impl Bundle {
             generator: generator.folded(),
             classifier,
             manifest,
+            unchecked,
         })
+    }
+
+    /// Files of weights that the manifest does not list, so that nothing tells whether they have changed.
+    pub fn unchecked_weights(&self) -> &[String] {
+        &self.unchecked
     }
 
     /// The manifest as read.
@@ -435,28 +441,25 @@ pub fn files(
     ])
 }
 
-/// Writes the files of a bundle; the folder appears whole or not at all.
+/// Writes the files of a bundle in place of an earlier one; the folder appears whole or not at all.
 pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), BundleError> {
-    let name = folder
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let staging = folder.with_file_name(format!(".{name}.partial"));
-    let fail = |path: PathBuf| move |source| BundleError::Write { path, source };
-    let _ = fs::remove_dir_all(&staging);
-    fs::create_dir_all(&staging).map_err(fail(staging.clone()))?;
+    let staging = Staging::open(&Plan {
+        target: folder,
+        kind: Kind::Bundle,
+        identity: "bundle",
+        existing: Existing::Replace,
+        inputs: &[],
+    })?;
+    finish(staging, files)
+}
+
+/// Fills a bundle's folder in the making and gives it its name.
+pub fn finish(staging: Staging, files: &[(String, Vec<u8>)]) -> Result<(), BundleError> {
+    staging.empty()?;
     for (file, bytes) in files {
-        let path = staging.join(file);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(fail(parent.to_owned()))?;
-        }
-        fs::write(&path, bytes).map_err(fail(path))?;
+        staging.write(file, bytes)?;
     }
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(fail(folder.to_owned()))?;
-    }
-    fs::rename(&staging, folder).map_err(fail(folder.to_owned()))
+    Ok(staging.finish()?)
 }
 
 /// Where a bundle's files come from.
@@ -523,10 +526,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, BundleError> {
         path: path.to_owned(),
         source,
     };
-    let file = fs::File::open(path).map_err(fail)?;
-    if file.metadata().map_err(fail)?.is_dir() {
-        return Err(fail(io::ErrorKind::IsADirectory.into()));
-    }
+    let file = open_plain(path).map_err(fail)?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.len() as u64 > limit {
@@ -560,7 +560,7 @@ fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
 }
 
 /// A TOML error in one line: what and where.
-fn one_line(error: &toml::de::Error, text: &str) -> String {
+pub(crate) fn one_line(error: &toml::de::Error, text: &str) -> String {
     let line = error.span().map(|span| {
         let before = text.char_indices().take_while(|(at, _)| *at < span.start);
         1 + before.filter(|(_, c)| *c == '\n').count()
@@ -571,6 +571,7 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
 
 fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleError> {
     let fault = |text: String| Err(BundleError::Manifest(text));
+    check_columns(labels)?;
     if let Some(name) = manifest
         .describe
         .keys()
@@ -598,6 +599,38 @@ fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleErro
         }
         if manifest.classifier.outputs.fake_class.is_none() {
             return fault("a conditional generator needs classifier.outputs.fake_class".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Columns that a table of samples may have besides those of the labels.
+const OWN_COLUMNS: [&str; 6] = [
+    "file_name",
+    "query",
+    "proposal",
+    "log_weight",
+    "class",
+    "stage",
+];
+
+/// Refuses labels whose columns in a table of samples could not be told apart; many readers of tables do
+/// not tell capitals from small letters.
+fn check_columns(labels: &Labels) -> Result<(), BundleError> {
+    let posteriors = labels.names().map(|label| format!("p_{label}"));
+    let own = OWN_COLUMNS.map(str::to_owned).into_iter();
+    let mut taken: BTreeMap<String, String> = own
+        .chain(posteriors)
+        .map(|column| (column.to_lowercase(), column))
+        .collect();
+    if taken.len() < OWN_COLUMNS.len() + labels.len() {
+        taken.retain(|_, column| !column.starts_with("p_"));
+    }
+    for label in labels.names() {
+        if let Some(other) = taken.insert(label.to_lowercase(), label.to_owned()) {
+            return Err(BundleError::Manifest(format!(
+                "label `{label}` cannot be told from `{other}` in a table of samples\nhint: give it another name in labels, and in describe and calibration where they name it"
+            )));
         }
     }
     Ok(())
@@ -797,7 +830,7 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
     let mut external = external_paths(&model);
     external.sort();
     external.dedup();
-    let mut digest = Sha256::new();
+    let (mut digest, mut hashes) = (Sha256::new(), Vec::new());
     digest.update(&bytes);
     for location in &external {
         let what = "external data";
@@ -809,7 +842,9 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
         let beside = Path::new(file).parent().unwrap_or(Path::new(""));
         let from_root = beside.join(location).to_string_lossy().into_owned();
         digest.update(from_root.as_bytes());
-        hash_file(&inside(folder, &from_root, what)?, &mut digest)?;
+        let mut own = Sha256::new();
+        hash_file(&inside(folder, &from_root, what)?, [&mut digest, &mut own])?;
+        hashes.push((from_root, hexadecimal(&own.finalize())));
     }
     let path = path.filter(|_| !external.is_empty());
     Ok(Network {
@@ -818,21 +853,57 @@ fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Bun
         model,
         path,
         digest: hexadecimal(&digest.finalize()),
+        external: hashes,
     })
 }
 
-/// Adds a file to a hash, piece by piece: external data may be larger than memory.
-fn hash_file(path: &Path, digest: &mut Sha256) -> Result<(), BundleError> {
+/// Compares files of external data with what the manifest says of them, and has it list them all; gives
+/// those that it did not.
+fn check_external(
+    manifest: &mut Manifest,
+    networks: [&Network; 2],
+) -> Result<Vec<String>, BundleError> {
+    let found: BTreeMap<String, String> = networks
+        .into_iter()
+        .flat_map(|network| network.external.iter().cloned())
+        .collect();
+    let listed = std::mem::take(&mut manifest.external);
+    for (file, wanted) in &listed {
+        match found.get(file) {
+            Some(found) if found.eq_ignore_ascii_case(wanted) => {}
+            Some(found) => {
+                return Err(BundleError::Hash {
+                    file: file.clone(),
+                    wanted: wanted.clone(),
+                    found: found.clone(),
+                });
+            }
+            None => {
+                let text = format!("external lists `{file}`, which no network reads");
+                return Err(BundleError::Manifest(text));
+            }
+        }
+    }
+    let unlisted = found.keys().filter(|file| !listed.contains_key(*file));
+    let unlisted = unlisted.cloned().collect();
+    manifest.external = found;
+    Ok(unlisted)
+}
+
+/// Adds a file to hashes, piece by piece: external data may be larger than memory.
+fn hash_file(path: &Path, mut digests: [&mut Sha256; 2]) -> Result<(), BundleError> {
     let fail = |source| BundleError::Read {
         path: path.to_owned(),
         source,
     };
-    let mut file = fs::File::open(path).map_err(fail)?;
+    let mut file = open_plain(path).map_err(fail)?;
     let mut piece = vec![0; 1 << 20];
     loop {
         match file.read(&mut piece).map_err(fail)? {
             0 => return Ok(()),
-            count => digest.update(&piece[..count]),
+            count => digests
+                .iter_mut()
+                .for_each(|digest| digest.update(&piece[..count])),
         }
     }
 }

@@ -9,12 +9,14 @@
 //! All numbers are little-endian; the checksum is CRC-32 (ISO-HDLC, as in gzip). A record counts
 //! once all of it is there, so whatever a crash leaves behind is whole records and a tail to cut.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::disk::crc32;
+use crate::disk::step::Step;
 use crate::logits::{Logits, RowShape};
 
 const MAGIC: &[u8; 8] = b"s2m-rows";
@@ -55,19 +57,16 @@ pub enum JournalError {
         /// Which path.
         path: PathBuf,
     },
-    /// Somebody else writes to it.
-    #[error("`{}` is in use by another run\nhint: wait for it, or name another folder", .path.display())]
-    Busy {
-        /// Which file.
-        path: PathBuf,
-    },
 }
 
-/// A file to which scored rows are added as they come.
+/// A file to which scored rows are added as they come; it is made when the first ones do.
+///
+/// Whoever opens one holds the lock of the folder that it lies in.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    file: File,
+    file: Option<File>,
+    header: Vec<u8>,
     shape: RowShape,
     /// Length of the file up to its last whole record.
     length: u64,
@@ -89,18 +88,19 @@ impl Journal {
             source,
         };
         let header = header(identity, shape);
-        let found = recover(&file, &header, shape).map_err(read_error)?;
-        let mut journal = Self {
+        let found = match &file {
+            Some(file) => recover(file, &header, shape).map_err(read_error)?,
+            None => None,
+        };
+        let journal = Self {
             path: path.to_owned(),
             file,
+            header,
             shape,
             length: found.as_ref().map_or(0, |found| found.length),
         };
         // Also where we start afresh: records of another run must not follow our header.
         journal.cut().map_err(|e| journal.write_error(e))?;
-        if found.is_none() {
-            journal.write(&header)?;
-        }
         let rows = found.map_or(Vec::new(), |found| found.rows);
         let rows = Logits::from_values(shape, rows).expect("records hold whole rows");
         Ok((journal, rows))
@@ -117,6 +117,12 @@ impl Journal {
             rows.len().is_multiple_of(width),
             "a record holds whole rows"
         );
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if self.length == 0 {
+            self.write(&self.header.clone())?;
+        }
         // The row count is a u32; beyond it one record becomes several.
         for rows in rows.chunks(width * u32::MAX as usize) {
             self.write(&record(rows, width))?;
@@ -126,23 +132,31 @@ impl Journal {
 
     /// Waits until the system has put everything on the disk.
     pub fn sync(&self) -> Result<(), JournalError> {
-        self.file.sync_data().map_err(|e| self.write_error(e))
+        let synced = self.file.as_ref().map_or(Ok(()), File::sync_data);
+        synced.map_err(|e| self.write_error(e))
     }
 
     /// Deletes the file.
     pub fn remove(self) -> Result<(), JournalError> {
-        fs::remove_file(&self.path).map_err(|source| JournalError::Remove {
-            path: self.path,
-            source,
-        })
+        if self.file.is_none() {
+            return Ok(());
+        }
+        let remove = || fs::remove_file(&self.path);
+        Step::JournalRemove
+            .run(remove)
+            .map_err(|source| JournalError::Remove {
+                path: self.path,
+                source,
+            })
     }
 
     /// Writes one piece after the last whole record, in one call, or leaves the file as it was.
     fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
-        let written = self
-            .file
-            .seek(SeekFrom::Start(self.length))
-            .and_then(|_| self.file.write_all(bytes));
+        let length = self.length;
+        let written = self.writable().and_then(|mut file| {
+            file.seek(SeekFrom::Start(length))?;
+            Step::JournalAppend.run(|| file.write_all(bytes))
+        });
         if let Err(source) = written {
             // Where even this fails, the next `open` does it.
             let _ = self.cut();
@@ -152,8 +166,20 @@ impl Journal {
         Ok(())
     }
 
+    /// The file, made where it is not there yet.
+    fn writable(&mut self) -> io::Result<&File> {
+        if self.file.is_none() {
+            let mut options = OpenOptions::new();
+            let options = options.read(true).write(true).create_new(true);
+            self.file = Some(options.open(&self.path)?);
+        }
+        Ok(self.file.as_ref().expect("it was just made"))
+    }
+
     fn cut(&self) -> io::Result<()> {
-        self.file.set_len(self.length)
+        self.file
+            .as_ref()
+            .map_or(Ok(()), |file| file.set_len(self.length))
     }
 
     fn write_error(&self, source: io::Error) -> JournalError {
@@ -164,32 +190,23 @@ impl Journal {
     }
 }
 
-/// Opens or creates the file and makes sure that nobody else writes to it.
-fn open_file(path: &Path) -> Result<File, JournalError> {
-    let write_error = |source| JournalError::Write {
+/// Opens the file, where there is one.
+fn open_file(path: &Path) -> Result<Option<File>, JournalError> {
+    // Opening a pipe would wait for its other end, so look first.
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Ok(found) if !found.is_file() => {
+            return Err(JournalError::NotAFile {
+                path: path.to_owned(),
+            });
+        }
+        _ => {}
+    }
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.map(Some).map_err(|source| JournalError::Write {
         path: path.to_owned(),
         source,
-    };
-    // Opening a pipe would wait for its other end, so look first.
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(JournalError::NotAFile {
-            path: path.to_owned(),
-        });
-    }
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(write_error)?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(JournalError::Busy {
-            path: path.to_owned(),
-        }),
-        // Some network file systems have no locks; that is no reason to refuse work.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
-    }
+    })
 }
 
 fn header(identity: &str, shape: RowShape) -> Vec<u8> {
@@ -273,35 +290,6 @@ fn read_record(
     Ok(whole.then_some(data + 8))
 }
 
-/// CRC-32 of some pieces of bytes, one after the other.
-fn crc32(pieces: &[&[u8]]) -> u32 {
-    let update =
-        |crc: u32, &byte: &u8| CRC_TABLE[((crc ^ u32::from(byte)) & 0xff) as usize] ^ (crc >> 8);
-    !pieces.iter().copied().flatten().fold(u32::MAX, update)
-}
-
-const CRC_TABLE: [u32; 256] = crc_table();
-
-const fn crc_table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut index = 0;
-    while index < 256 {
-        let mut crc = index as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 {
-                0xedb8_8320 ^ (crc >> 1)
-            } else {
-                crc >> 1
-            };
-            bit += 1;
-        }
-        table[index] = crc;
-        index += 1;
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,7 +309,7 @@ mod tests {
     fn sample(path: &Path) -> Vec<u64> {
         let (mut journal, rows) = Journal::open(path, "model seed 0", SHAPE).unwrap();
         assert!(rows.is_empty());
-        let mut ends = vec![journal.length];
+        let mut ends = vec![journal.header.len() as u64];
         for (first, rows) in [(0, 1), (1, 2), (3, 3)] {
             journal.append(&numbers(first, rows)).unwrap();
             ends.push(journal.length);
@@ -337,12 +325,6 @@ mod tests {
     fn whole_rows(ends: &[u64], length: u64) -> u16 {
         let records = ends.iter().filter(|&&end| end <= length).count();
         [0, 0, 1, 3, 6][records]
-    }
-
-    #[test]
-    fn the_checksum_is_the_usual_crc_32() {
-        // The check value of CRC-32/ISO-HDLC in the catalogue of parametrised CRC algorithms.
-        assert_eq!(crc32(&[b"1234", b"56789"]), 0xcbf4_3926);
     }
 
     #[test]
@@ -428,23 +410,22 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_is_written_by_one_run_at_a_time() {
+    fn a_journal_without_rows_is_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.journal");
-        let _held = reopen(&path);
-        let err = Journal::open(&path, "model seed 0", SHAPE).unwrap_err();
-        let wording = format!(
-            "`{}` is in use by another run\nhint: wait for it, or name another folder",
-            path.display()
-        );
-        assert_eq!(err.to_string(), wording);
+        let (mut journal, _) = reopen(&path);
+        journal.append(&[]).unwrap();
+        journal.sync().unwrap();
+        journal.remove().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn a_missing_folder_is_named_in_the_error() {
         let path = Path::new("/nowhere/a.journal");
+        let append = |path| Journal::open(path, "", SHAPE)?.0.append(&numbers(0, 1));
         assert_eq!(
-            Journal::open(path, "", SHAPE).unwrap_err().to_string(),
+            append(path).unwrap_err().to_string(),
             "could not write `/nowhere/a.journal`: No such file or directory (os error 2)"
         );
     }
@@ -464,6 +445,7 @@ mod tests {
     fn a_journal_that_is_gone_cannot_be_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.journal");
+        sample(&path);
         let (journal, _) = reopen(&path);
         fs::remove_file(&path).unwrap();
         let wording = format!(
@@ -483,7 +465,8 @@ mod tests {
         };
         let mut journal = Journal {
             path: "a.journal".into(),
-            file: open("/dev/full"),
+            file: Some(open("/dev/full")),
+            header: header("", SHAPE),
             shape: SHAPE,
             length: 0,
         };

@@ -18,7 +18,8 @@ use thiserror::Error;
 
 use crate::bundle::{BundleError, MAX_NETWORK, list, read, sha256};
 use crate::networks::{
-    Device, NetworkError, Part, RunSettings, Stage, batches, default_batch, finished, reason,
+    Device, NetworkError, Part, RunSettings, Stage, batches, check_batch, default_batch, finished,
+    reason,
 };
 use crate::onnx::{ModelProto, Port, PortElement, describe, external_paths};
 use crate::runtime::Runtime;
@@ -158,10 +159,16 @@ impl Judge {
         let ports = describe(&model);
         let (input, fixed) = item_input(&file, &ports.inputs)?;
         let row = |name: &&str| Ok(((*name).to_owned(), row_size(&file, &ports.outputs, name)?));
-        let outputs = outputs.iter().map(row).collect::<Result<_, JudgeError>>()?;
+        let outputs: Vec<(String, usize)> =
+            outputs.iter().map(row).collect::<Result<_, JudgeError>>()?;
         let shape = sides(input).unwrap_or_default();
-        let default = default_batch(settings.device, shape.iter().product());
+        let item: usize = shape.iter().product();
         let batch = fixed.or(settings.batch.map(NonZeroUsize::get));
+        let batch = batch.unwrap_or(default_batch(settings.device, item));
+        let largest = outputs
+            .iter()
+            .map(|(_, width)| *width)
+            .fold(item, usize::max);
         // More copies than cores would only take memory; a graphics card needs one.
         let copies = match settings.device {
             Device::Cpu => settings.threads.min(RunSettings::default().threads).get(),
@@ -174,7 +181,7 @@ impl Judge {
             input: input.name.clone(),
             shape,
             outputs,
-            batch: batch.unwrap_or(default),
+            batch: check_batch(batch, largest)?,
             copies: (0..copies).map(open).collect::<Result<_, NetworkError>>()?,
             file,
         })

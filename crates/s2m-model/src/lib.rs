@@ -4,11 +4,12 @@
 //! proposal numbers into classifier outputs and pictures, [`bank`] keeps those outputs so that every
 //! query can be answered from them, [`judge`] runs a classifier of its own over given items,
 //! [`backbone`] computes features by a frozen network from elsewhere, and [`probe`] works out what a generator
-//! from elsewhere takes and gives.
+//! from elsewhere takes and gives. [`disk`] has the ways in which anything is written.
 
 pub mod backbone;
 pub mod bank;
 pub mod bundle;
+pub mod disk;
 pub mod journal;
 pub mod judge;
 pub mod latents;

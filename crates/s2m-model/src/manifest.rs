@@ -44,6 +44,10 @@ pub struct Manifest {
     /// The paper's own settings for this data, used by `--calibration paper`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<CalibrationEntry>,
+    /// SHA-256 of every file of weights outside the ONNX files, by its path in the bundle; checked for
+    /// those that are listed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub external: BTreeMap<String, String>,
     /// Where the networks come from.
     #[serde(default)]
     pub provenance: Provenance,
@@ -96,6 +100,7 @@ impl Manifest {
             calibration: CalibrationEntry::default(),
             levels: None,
             paper: None,
+            external: BTreeMap::new(),
             provenance: Provenance::default(),
         }
     }

@@ -97,12 +97,32 @@ pub enum NetworkError {
         /// The classifier's.
         classifier: i64,
     },
+    /// A network was exported for batches that no memory holds.
+    #[error(
+        "the networks were exported for batches of {batch}, which take more than {MAX_BATCH_NUMBERS} numbers at once\nhint: export them with a dynamic first axis"
+    )]
+    LargeBatch {
+        /// The batch.
+        batch: usize,
+    },
     /// A value of a generated item is not a number.
     #[error("the generator's output for proposal {proposal} is not a number")]
     BadItem {
         /// Which proposal.
         proposal: u64,
     },
+}
+
+/// Most numbers that one input or output of a batch may have: 1 GiB.
+pub(crate) const MAX_BATCH_NUMBERS: usize = 1 << 28;
+
+/// A batch whose largest tensor has so many numbers per item, if it can be held.
+pub(crate) fn check_batch(batch: usize, per_item: usize) -> Result<usize, NetworkError> {
+    let numbers = batch.checked_mul(per_item.max(1));
+    if numbers.is_some_and(|numbers| numbers <= MAX_BATCH_NUMBERS) {
+        return Ok(batch);
+    }
+    Err(NetworkError::LargeBatch { batch })
 }
 
 /// Where networks run.
@@ -217,13 +237,14 @@ impl Pipeline {
     ) -> Result<Self, NetworkError> {
         let item: usize = entry.output.shape.iter().product();
         let latents = entry.latents.iter().map(LatentEntry::size);
-        let default = default_batch(settings.device, latents.fold(item, usize::max));
+        let largest = latents.fold(item, usize::max);
+        let default = default_batch(settings.device, largest);
         // What is left over after whole vectors is rounded differently by some operators, so that an odd
         // batch would change last digits.
         let asked = settings
             .batch
-            .map(|batch| batch.get().next_multiple_of(LANES));
-        let batch = fixed_batch.unwrap_or(asked.unwrap_or(default));
+            .map(|batch| batch.get().saturating_add(LANES - 1) / LANES * LANES);
+        let batch = check_batch(fixed_batch.unwrap_or(asked.unwrap_or(default)), largest)?;
         let bytes: usize = parts.iter().map(|part| part.bytes.len()).sum();
         // More copies than cores would only take memory.
         let threads = settings.threads.min(RunSettings::default().threads).get();

@@ -134,6 +134,7 @@ fn manifest(labels: ToyLabels, toy: ToyGenerator) -> Manifest {
         calibration: CalibrationEntry::default(),
         levels: None,
         paper: None,
+        external: [].into(),
         provenance: Provenance {
             data: "2×16 Gaussians, exact densities".to_owned(),
             licence: "MIT OR Apache-2.0".to_owned(),

@@ -2,6 +2,7 @@
 
 pub mod chi_square;
 pub mod exact;
+pub mod faults;
 pub mod folder;
 pub mod linear;
 pub mod pictures;

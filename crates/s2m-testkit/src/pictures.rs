@@ -169,6 +169,7 @@ fn manifest(kind: Kind) -> Manifest {
         calibration: CalibrationEntry::default(),
         levels: None,
         paper: None,
+        external: [].into(),
         provenance: Provenance::default(),
     }
 }

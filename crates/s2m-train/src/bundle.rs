@@ -108,6 +108,7 @@ pub fn write(
         calibration: CalibrationEntry::default(),
         levels: None,
         paper: settings.paper.clone(),
+        external: [].into(),
         provenance: generators.provenance(own, settings)?,
     };
     let [generator, classifier] = [generator, classifier].map(|file| settings.stored.file(file));

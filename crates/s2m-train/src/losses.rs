@@ -1,9 +1,10 @@
 //! Losses of all steps since the last log point, kept on the device and looked at in one go.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use tch::{Device, Kind, Tensor};
 
 use crate::replica::Replica;
+use crate::stopped::Diverged;
 
 /// Room for the losses of one log interval.
 pub struct Losses {
@@ -63,11 +64,12 @@ impl Losses {
                 for (loss, name) in self.names.iter().enumerate() {
                     let value = kept.double_value(&[row, loss as i64, at as i64]);
                     if !value.is_finite() {
-                        bail!(
-                            "training of {} broke at step {}: loss `{name}` is {value}\nhint: lower the learning rate in the run file and start in another folder",
-                            replica.title(),
-                            self.first + row as u64 + 1
-                        );
+                        return Err(anyhow!(Diverged {
+                            replica: replica.title(),
+                            step: self.first + row as u64 + 1,
+                            loss: name,
+                            value,
+                        }));
                     }
                 }
             }

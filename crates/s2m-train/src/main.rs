@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
+use s2m_model::disk::Lock;
 use s2m_train::device::{DeviceChoice, Machine};
-use s2m_train::failure;
+use s2m_train::stopped::{Diverged, Panicked};
 use serde::de::DeserializeOwned;
 
 /// Train the networks that `s2m` samples with
@@ -55,14 +57,20 @@ impl Run {
 }
 
 fn main() -> ExitCode {
-    // libtorch's errors (no memory left, a driver that fails) reach Rust as panics.
-    std::panic::set_hook(Box::new(|_| {}));
+    // libtorch's errors (no memory left, a driver that fails) reach Rust as panics, and so do our own.
+    let place = Arc::new(Mutex::new((String::new(), 0)));
+    let noted = place.clone();
+    std::panic::set_hook(Box::new(move |info| {
+        let found = info.location().map(|at| (at.file().to_owned(), at.line()));
+        *noted.lock().unwrap_or_else(PoisonError::into_inner) = found.unwrap_or_default();
+    }));
     let outcome = std::panic::catch_unwind(run).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text
             .or(panic.downcast_ref::<&str>().copied())
             .unwrap_or("unknown error");
-        Err(anyhow!(failure::explain(text, &run_file())))
+        let (file, line) = &*place.lock().unwrap_or_else(PoisonError::into_inner);
+        Err(Panicked::new(file, *line, text, &run_file()).into())
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -71,14 +79,22 @@ fn main() -> ExitCode {
             {
                 eprintln!("error: {error:#}");
             }
-            ExitCode::from(2)
+            // A training that ran and came to nothing is an answer; all else could not run.
+            let diverged = error.downcast_ref::<Diverged>().is_some();
+            ExitCode::from(if diverged { 1 } else { 2 })
         }
     }
 }
 
 fn run() -> Result<()> {
-    let program = Program::parse();
-    match program.command {
+    let command = Program::parse().command;
+    let (Command::Gan(args)
+    | Command::Classifier(args)
+    | Command::Calibrate(args)
+    | Command::Referee(args)) = &command;
+    // One training per folder at a time.
+    let _lock = Lock::beside(&args.out)?;
+    match command {
         Command::Gan(args) => {
             s2m_train::gan::train(&read(&args.file)?, &args.out, &args.machine()?)
         }

@@ -8,6 +8,7 @@ use s2m_core::weight::{LogitError, WeightingError};
 use s2m_data::recipe::RecipeError;
 use s2m_model::bank::BankError;
 use s2m_model::bundle::BundleError;
+use s2m_model::disk::{LockError, StagingError};
 use s2m_model::journal::JournalError;
 use s2m_model::judge::JudgeError;
 use s2m_model::networks::NetworkError;
@@ -93,17 +94,20 @@ pub enum Error {
     /// A setting is out of its range or makes no sense here.
     #[error("{0}")]
     Setting(String),
-    /// The output folder holds something else.
-    #[error("`{}` already holds {what}\nhint: choose another folder, or pass --force to replace it", .path.display())]
-    Occupied {
-        /// The folder.
-        path: PathBuf,
-        /// What it holds.
-        what: &'static str,
+    /// The output folder cannot be made.
+    #[error(transparent)]
+    Staging(#[from] StagingError),
+    /// A run stopped, and can go on from what it has scored.
+    #[error("{source}\nhint: what was scored is kept in `{}`; the same command goes on from it, and so does another number of items", .kept.display())]
+    Unfinished {
+        /// Why it stopped.
+        source: Box<Error>,
+        /// Where the logits are.
+        kept: PathBuf,
     },
-    /// The output folder is a file.
-    #[error("`{}` is a file, not a folder", .0.display())]
-    NotAFolder(PathBuf),
+    /// Somebody else writes there.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// A file or folder cannot be written.
     #[error("could not write `{}`: {source}", .path.display())]
     Write {
@@ -123,6 +127,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the same request may end otherwise another time: the disk is full, or memory.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Write { .. } | Self::Journal(_) | Self::Network(_) | Self::Staging(_)
+        )
+    }
+
     /// Names the path in an error of writing.
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Write {

@@ -8,6 +8,7 @@ use s2m_core::query::Query;
 use s2m_core::samplers::{Goal, Info, PILOT_BUDGET, reject};
 use s2m_core::weight::{Evidence, Explanation};
 use s2m_model::bundle::Bundle;
+use s2m_model::disk::read_plain_text;
 use serde::{Deserialize, Serialize};
 
 use crate::adapt::{Record, Stored};
@@ -182,7 +183,7 @@ fn by_a_run(
         path: path.clone(),
         reason,
     };
-    let text = std::fs::read_to_string(&path).map_err(|e| unreadable(e.to_string()))?;
+    let text = read_plain_text(&path).map_err(|e| unreadable(e.to_string()))?;
     let record: RunRecord = serde_json::from_str(&text).map_err(|e| unreadable(e.to_string()))?;
     let conditional = bundle.classes().is_some();
     if record.bundle_hash != bundle.hash() || record.class_rule.is_some() != conditional {
@@ -244,7 +245,7 @@ fn sample_of(proposal: u64, path: &Path) -> Result<Option<usize>, Error> {
         path: path.to_owned(),
         reason,
     };
-    let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+    let text = read_plain_text(path).map_err(|e| fail(e.to_string()))?;
     let (header, rows) = text.split_once('\n').unwrap_or((&text, ""));
     let column = csv_fields(header)
         .iter()

@@ -1,9 +1,11 @@
 //! Which bundle a name means: a folder on disk, or one that ships with the program.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use s2m_model::bundle::Bundle;
+use s2m_model::disk::read_plain;
 
 use crate::error::Error;
 
@@ -76,24 +78,39 @@ pub fn files(model: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
     Ok(files)
 }
 
-/// The files of a folder and of the folders in it, by their names from its root.
+/// The files of a folder and of the folders in it, by their names from its root; what leads out of it or is
+/// no file is refused.
 fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, Vec<u8>)>) -> Result<(), Error> {
     let fail = |path: &Path, reason: String| Error::Read {
         path: path.to_owned(),
         reason,
     };
-    let entries = fs::read_dir(folder).map_err(|e| fail(folder, e.to_string()))?;
+    let system = |path: &Path, error: &io::Error| fail(path, error.to_string());
+    let entries = fs::read_dir(folder).map_err(|e| system(folder, &e))?;
     for entry in entries {
-        let path = entry.map_err(|e| fail(folder, e.to_string()))?.path();
-        if path.is_dir() {
+        let path = entry.map_err(|e| system(folder, &e))?.path();
+        let kind = fs::symlink_metadata(&path).map_err(|e| system(&path, &e))?;
+        if kind.is_dir() {
             collect(root, &path, files)?;
-        } else {
-            let bytes = fs::read(&path).map_err(|e| fail(&path, e.to_string()))?;
-            let name = path.strip_prefix(root).unwrap_or(&path);
-            files.push((name.to_string_lossy().into_owned(), bytes));
+            continue;
         }
+        if kind.is_symlink() && !is_file_inside(root, &path) {
+            let reason = "it is a link that leads outside the bundle, or to no file";
+            return Err(fail(&path, reason.to_owned()));
+        }
+        let bytes = read_plain(&path).map_err(|e| system(&path, &e))?;
+        let name = path.strip_prefix(root).unwrap_or(&path);
+        files.push((name.to_string_lossy().into_owned(), bytes));
     }
     Ok(())
+}
+
+/// Whether a link leads to a file inside a folder.
+fn is_file_inside(root: &Path, link: &Path) -> bool {
+    let (Ok(root), Ok(target)) = (root.canonicalize(), link.canonicalize()) else {
+        return false;
+    };
+    target.starts_with(root) && target.is_file()
 }
 
 fn embedded(model: &Path) -> Result<&'static [(&'static str, &'static [u8]); 3], Error> {

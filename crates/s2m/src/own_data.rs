@@ -11,6 +11,7 @@ use s2m_data::picture_file::Channels;
 use s2m_data::recipe::{DataRecipe, LabellingRecipe, Source};
 use s2m_data::table::Table;
 use s2m_model::bundle::Bundle;
+use s2m_model::disk::read_plain_text;
 use s2m_model::manifest::{GeneratorEntry, LabellingModel};
 use s2m_model::probe::in_words_of_colour;
 
@@ -43,7 +44,7 @@ pub(crate) fn recipe(
             path: path.to_owned(),
             reason,
         };
-        let text = fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+        let text = read_plain_text(path).map_err(|e| fail(e.to_string()))?;
         return toml::from_str(&text).map_err(|e| fail(e.message().to_owned()));
     }
     let source = told(path).ok_or_else(|| Error::UnknownData(path.to_owned()))?;

@@ -9,7 +9,7 @@ use s2m_model::bundle::{Bundle, sha256};
 use crate::adapt::Stored;
 use crate::error::Error;
 use crate::models;
-use crate::output::{Existing, Staging};
+use crate::output::{Existing, Kind, Plan, Staging};
 use crate::presence;
 use crate::progress::Progress;
 use crate::report::Report;
@@ -18,7 +18,7 @@ use crate::session::{Job, Kept, Machine, Refusal, Session};
 use crate::settings::SampleSettings;
 
 /// File of an interrupted run's logits.
-const JOURNAL: &str = "logits.journal";
+const JOURNAL: &str = "logits";
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -70,7 +70,15 @@ pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answ
     }
     let session = Session::open(&bundle, &request.machine, &request.settings, request.bank)?;
     let identity = identity(request, &session, proposal.as_ref());
-    let staging = Staging::open(request.out, &identity, request.existing)?;
+    let folder = models::folder(request.model);
+    let inputs = [folder.as_deref(), request.bank, request.proposal];
+    let staging = Staging::open(&Plan {
+        target: request.out,
+        kind: Kind::Samples,
+        identity: &identity,
+        existing: request.existing,
+        inputs: &inputs.into_iter().flatten().collect::<Vec<_>>(),
+    })?;
     let answers = if proposal.is_some() || !request.settings.adapt.is_none() {
         draw_all_adapted(
             request,
@@ -85,10 +93,18 @@ pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answ
     };
     match answers {
         Ok(answers) if answers.iter().any(Result::is_ok) => {
-            let journals: Vec<String> = (0..queries.len()).map(own_journal).collect();
-            let journals = journals.iter().map(String::as_str).chain([JOURNAL]);
-            staging.finish(&journals.collect::<Vec<_>>())?;
+            staging.finish()?;
             Ok(answers)
+        }
+        Err(error) if error.may_pass() => {
+            // Items can be made again from the logits, which took most of the time.
+            Err(match staging.keep_journals() {
+                None => error,
+                Some(kept) => Error::Unfinished {
+                    source: Box::new(error),
+                    kept,
+                },
+            })
         }
         other => {
             staging.discard();
@@ -121,7 +137,7 @@ fn draw_all(
     staging: &Staging,
     progress: &dyn Progress,
 ) -> Result<Vec<Answer>, Error> {
-    let journal = staging.path(JOURNAL);
+    let journal = staging.journal(JOURNAL);
     let refused = |query: &Query| presence::refuse(session.bundle, query, &request.settings);
     if let [query] = queries {
         if let Some(refusal) = refused(query) {
@@ -210,7 +226,7 @@ fn draw_all_adapted(
             }
         };
         planned.stored.write(staging, &own)?;
-        let journal = staging.path(&own_journal(at));
+        let journal = staging.journal(&own_journal(at));
         planned.pool = session.with_journal(planned.pool, Some(&journal))?;
         let job = Job {
             session,

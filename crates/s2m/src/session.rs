@@ -11,7 +11,7 @@ use s2m_core::query::Query;
 use s2m_core::samplers::{Failure, Goal, PILOT_BUDGET};
 use s2m_core::weight::Weighting;
 use s2m_model::bank::Bank;
-use s2m_model::bundle::Bundle;
+use s2m_model::bundle::{Bundle, sha256};
 use s2m_model::journal::Journal;
 use s2m_model::networks::RunSettings;
 use s2m_model::runtime::Runtime;
@@ -324,15 +324,28 @@ impl<'a> Session<'a> {
         let Some(journal) = journal else {
             return Ok(pool);
         };
-        let identity = format!(
-            "{} {} {:?} stage {}",
-            self.bundle.scoring_hash(),
-            self.seed,
-            pool.rule(),
-            pool.proposals().stage()
-        );
+        let identity = self.journal_identity(&pool);
         let (journal, recovered) = Journal::open(journal, &identity, row_shape(self.bundle))?;
         pool.with_journal(journal, &recovered)
+    }
+
+    /// Everything that decides the rows of a journal: not the query, and not how many items are wanted.
+    fn journal_identity(&self, pool: &Pool<'_>) -> String {
+        let mixture = pool.origin().mixture.as_deref();
+        let parts = [
+            format!("s2m {}", env!("CARGO_PKG_VERSION")),
+            format!("onnxruntime {}", self.runtime.version()),
+            self.bundle.scoring_hash().to_owned(),
+            format!("seed {}", self.seed),
+            format!("{:?}", pool.rule()),
+            format!("stage {}", pool.proposals().stage()),
+            format!("{:?}, fast {}", self.run.device, self.run.fast),
+            // The journal's first row follows these.
+            format!("after {} rows", pool.logits().len()),
+            format!("bank of {} rows", self.bank_rows),
+            mixture.map_or(String::new(), adapt::digest),
+        ];
+        sha256(parts.join("\n").as_bytes())
     }
 
     /// What a sampler is asked for, within the calls that the settings allow.
@@ -481,12 +494,15 @@ impl Job<'_, '_> {
         let mut goal = session.goal(samples);
         if settings.max_calls.is_some() {
             // What the search has spent is gone.
-            goal.max_calls = goal.max_calls.saturating_sub(target.searched).max(1);
+            goal.max_calls = goal.max_calls.saturating_sub(target.searched);
         }
         let drawn = draw(pool, &mut target, settings.sampler, goal, progress)?;
         let kept = match drawn.outcome {
             Ok(kept) => kept,
-            Err(failure) => return Ok(Err(refusal(failure, &target.weighting, settings.sampler))),
+            Err(failure) => {
+                let failure = failure.after(target.searched);
+                return Ok(Err(refusal(failure, &target.weighting, settings.sampler)));
+            }
         };
         let mut report = session
             .report(&target)?

@@ -169,7 +169,9 @@ impl SampleWriter<'_, '_> {
             }
             None => image_grid(&pictures, None)?,
         };
-        self.staging.write(&self.file("grid.png"), &grid.to_png()?)
+        self.staging
+            .write(&self.file("grid.png"), &grid.to_png()?)?;
+        Ok(())
     }
 
     fn points_file(&self, count: usize) -> Result<NpyWriter, Error> {
@@ -322,5 +324,5 @@ pub(crate) fn write_joint_summary(
     }
     staging.write("metadata.csv", (table.join("\n") + "\n").as_bytes())?;
     let json = serde_json::to_string_pretty(&summary).expect("a summary has only plain fields");
-    staging.write("report.json", json.as_bytes())
+    Ok(staging.write("report.json", json.as_bytes())?)
 }

@@ -270,7 +270,8 @@ fn what_cannot_be_calibrated_is_named() {
     assert!(wrong(&few).contains("from 1000 to"), "{}", wrong(&few));
     assert!(!out.exists());
     fs::create_dir(&out).unwrap();
-    assert!(wrong(&asked(exact, &data, Some(&out))).contains("already holds a bundle"));
+    fs::write(out.join("model.toml"), "").unwrap();
+    assert!(wrong(&asked(exact, &data, Some(&out))).contains("already holds files"));
     let empty = tempfile::tempdir().unwrap();
     let x = folder.path().join("x.s2m");
     let message = wrong(&asked(exact, empty.path(), Some(&x)));

@@ -352,6 +352,7 @@ fn manifest(item: ItemEntry, latent: usize, conditional: bool) -> Manifest {
         },
         levels: None,
         paper: Some(CalibrationEntry::default()),
+        external: [].into(),
         provenance: Provenance::default(),
     }
 }

@@ -137,7 +137,10 @@ pub(crate) fn run(args: &EvalArgs, streams: &mut Streams<'_>) -> Result<Answer> 
     if !args.talk.quiet {
         remarks(&found, args, streams)?;
     }
-    Ok(Answer::Yes)
+    match found.no_page {
+        None => Ok(Answer::Yes),
+        Some(why) => anyhow::bail!(why),
+    }
 }
 
 /// A table for all samples together, and one for every query where there are several.
@@ -234,7 +237,7 @@ fn remarks(found: &Evaluation, args: &EvalArgs, streams: &mut Streams<'_>) -> Re
             writeln!(streams.err, "  {why}")?;
         }
     }
-    if let Some(page) = &args.html {
+    if let (Some(page), None) = (&args.html, &found.no_page) {
         writeln!(streams.err, "page: {}", page.display())?;
     }
     Ok(())

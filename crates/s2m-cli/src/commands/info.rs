@@ -109,6 +109,7 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
             .to_owned(),
         ),
         ("classifier", manifest.classifier.file.clone()),
+        ("unchecked", unchecked(bundle.unchecked_weights())),
         ("calibration", calibration(&manifest.calibration)),
         (
             "report",
@@ -122,6 +123,17 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         writeln!(streams.out, "{name:<12} {value}")?;
     }
     Ok(Answer::Yes)
+}
+
+/// Weights that may change without anybody noticing, and the cure.
+fn unchecked(files: &[String]) -> String {
+    match files {
+        [] => String::new(),
+        files => format!(
+            "{}: model.toml does not list it under [external] with its SHA-256",
+            files.join(", ")
+        ),
+    }
 }
 
 /// Most margins or floors that are listed one by one.

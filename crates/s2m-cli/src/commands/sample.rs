@@ -7,9 +7,10 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use s2m::output::Existing;
 use s2m::report::Report;
-use s2m::sample::{Request, Wanted, sample};
+use s2m::sample::{self, Request, Wanted, sample};
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, SampleSettings};
+use serde::Serialize;
 
 use super::adapt::tell_stages;
 use super::{Answer, print_json};
@@ -213,10 +214,10 @@ pub(crate) fn run(args: &SampleArgs, streams: &mut Streams<'_>) -> Result<Answer
         .filter_map(|answer| answer.as_ref().ok())
         .collect();
     if args.talk.json {
-        match (args.all_joint, reports.as_slice()) {
-            (false, [report]) => print_json(report, streams)?,
-            (false, _) => {}
-            (true, reports) => print_json(&reports, streams)?,
+        let answers: Vec<Printed<'_>> = answers.iter().map(Printed::from).collect();
+        match (args.all_joint, answers.as_slice()) {
+            (false, [answer]) => print_json(answer, streams)?,
+            (_, answers) => print_json(&answers, streams)?,
         }
     } else if !reports.is_empty() {
         writeln!(streams.out, "{}", args.out.display())?;
@@ -230,6 +231,33 @@ pub(crate) fn run(args: &SampleArgs, streams: &mut Streams<'_>) -> Result<Answer
     }
     let complete = answers.iter().all(Result::is_ok);
     Ok(if complete { Answer::Yes } else { Answer::No })
+}
+
+/// One answer as JSON: the report, or why there are no samples.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Printed<'a> {
+    Report(&'a Report),
+    Refusal {
+        query: &'a str,
+        samples: usize,
+        why: String,
+        hint: &'a str,
+    },
+}
+
+impl<'a> From<&'a sample::Answer> for Printed<'a> {
+    fn from(answer: &'a sample::Answer) -> Self {
+        match answer {
+            Ok(report) => Self::Report(report),
+            Err(refusal) => Self::Refusal {
+                query: &refusal.query,
+                samples: 0,
+                why: refusal.failure.to_string(),
+                hint: refusal.advice,
+            },
+        }
+    }
 }
 
 fn tell(report: &Report, streams: &mut Streams<'_>) -> Result<()> {

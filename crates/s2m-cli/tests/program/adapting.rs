@@ -175,3 +175,40 @@ fn options_that_do_not_belong_together_are_refused() {
     );
     assert!(!root.path().join("kept").exists());
 }
+
+/// Every odd digit carries both labels there, so that nothing is `B - A`.
+#[test]
+fn a_search_that_gets_nowhere_is_given_up_early_and_says_so() {
+    let root = tempfile::tempdir().unwrap();
+    let line = [
+        "sample",
+        "mnist-even",
+        "B - A",
+        "-n",
+        "50",
+        "--adapt",
+        "adaptive",
+        "--out",
+        "out",
+    ];
+    let ran = run(root.path(), &line);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(
+        ran.err.contains(
+            "lies in its support, and the last 8 stages of the search came no nearer\nhint: "
+        ),
+        "{}",
+        ran.err
+    );
+    let proposals = ran
+        .err
+        .split("none of ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    assert!(
+        proposals.unwrap().parse::<usize>().unwrap() < 50_000,
+        "{}",
+        ran.err
+    );
+    assert!(fs::read_dir(root.path()).unwrap().next().is_none());
+}

@@ -365,24 +365,26 @@ fn a_folder_that_cannot_be_written_is_named() {
 
 /// A limit on file sizes stands in for a full disk: the system refuses to write on.
 #[test]
-fn a_disk_that_takes_no_more_ends_the_run_cleanly() {
+fn a_disk_that_takes_no_more_ends_the_run_cleanly_and_keeps_what_was_scored() {
     let root = tempfile::tempdir().unwrap();
     let line = format!(
         "trap '' XFSZ; ulimit -f 8; exec '{}' \"$@\"",
         env!("CARGO_BIN_EXE_s2m")
     );
-    let arguments = [
-        "sample",
-        "gaussians-exact",
-        "A",
-        "-n",
-        "20000",
-        "--out",
-        "out",
-    ];
+    let draw = |out| {
+        [
+            "sample",
+            "gaussians-exact",
+            "A",
+            "-n",
+            "20000",
+            "--out",
+            out,
+        ]
+    };
     let ran: Ran = Command::new("bash")
         .args(["-c", &line, "s2m"])
-        .args(arguments)
+        .args(draw("out"))
         .current_dir(root.path())
         .output()
         .unwrap()
@@ -395,10 +397,21 @@ fn a_disk_that_takes_no_more_ends_the_run_cleanly() {
     );
     assert!(ran.err.contains("File too large"), "{}", ran.err);
     assert!(
-        listing(root.path()).is_empty(),
-        "{:?}",
-        listing(root.path())
+        ran.err
+            .ends_with("hint: what was scored is kept in `out.partial`; the same command goes on from it, and so does another number of items\n"),
+        "{}",
+        ran.err
     );
+    assert_eq!(listing(root.path()), ["out.partial"]);
+    assert_eq!(
+        listing(&root.path().join("out.partial")),
+        ["logits.journal", "request.txt"]
+    );
+    assert_eq!(run(root.path(), &draw("out")).code, 0);
+    assert_eq!(run(root.path(), &draw("whole")).code, 0);
+    let contents = |name| s2m_testkit::folder::contents(&root.path().join(name), &["seconds"]);
+    assert!(contents("out") == contents("whole"));
+    assert_eq!(listing(root.path()), ["out", "whole"]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn write_rows(path: &Path, width: usize, values: &[f32]) {
 }
 
 /// A grey picture of 28 by 28 pixels whose level rises from the left.
-fn write_picture(path: &Path, shade: u8) {
+pub(super) fn write_picture(path: &Path, shade: u8) {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, 28, 28);
     encoder.set_color(png::ColorType::Grayscale);
@@ -32,7 +32,7 @@ fn write_picture(path: &Path, shade: u8) {
     fs::write(path, bytes).unwrap();
 }
 
-fn referee(name: &str) -> String {
+pub(super) fn referee(name: &str) -> String {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/referees");
     models.join(name).display().to_string()
 }
@@ -45,6 +45,11 @@ fn json(ran: &Ran) -> Value {
 /// Forty points on a line, shifted by `by`: mean `by` off, the same covariance.
 fn line(by: f32) -> Vec<f32> {
     (0..40).map(|k| (k * 7 % 40) as f32 / 10.0 + by).collect()
+}
+
+/// An array of such points.
+pub(super) fn write_line(path: &Path, by: f32) {
+    write_rows(path, 1, &line(by));
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn an_adapted_draw_that_was_killed_ends_with_the_same_bytes() {
         kills += usize::from(killed(root.path(), &draw("out"), "out.partial", bytes));
     }
     assert_eq!(kills, 2, "runs were really interrupted");
-    let left = root.path().join("out.partial/proposal/proposal.json");
+    let left = root.path().join("out.partial/files/proposal/proposal.json");
     assert!(
         left.exists(),
         "the second try has kept what the first one found"

@@ -3,10 +3,13 @@
 
 mod absent;
 mod adapting;
+mod careless;
 mod errors;
 mod eval;
+mod faults;
 mod interruption;
 mod output;
+mod together;
 mod training;
 
 use std::path::Path;

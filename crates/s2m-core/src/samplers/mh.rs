@@ -22,8 +22,8 @@
 use std::num::NonZeroUsize;
 
 use super::{
-    BOUND_ERRORS, Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next, Sampler,
-    Warning, score, search,
+    BOUND_ERRORS, CallsNeeded, Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next,
+    Sampler, Warning, score, search,
 };
 use crate::chains::{ChainSummary, summarise_chains};
 use crate::tail::tail_index;
@@ -167,7 +167,10 @@ impl Sampler for MetropolisHastings {
                     proposals: n,
                     found: self.found,
                     wanted,
-                    expected: expected as u64,
+                    expected: Some(CallsNeeded {
+                        about: expected as u64,
+                        between: [expected as u64; 2],
+                    }),
                 });
             }
             return score(missing.min(REQUEST), n, self.goal, self.found);

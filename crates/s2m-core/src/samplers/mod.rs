@@ -180,9 +180,20 @@ pub enum Failure {
         /// Those inside the support.
         supported: usize,
     },
+    /// A search for the query gets nowhere.
+    #[error(
+        "the generator does not seem to reach this query: none of {proposals} proposals lies in its support, and the last {stages} stages of the search came no nearer"
+    )]
+    Stalled {
+        /// Proposals searched.
+        proposals: usize,
+        /// Stages that found nothing nearer.
+        stages: usize,
+    },
     /// The allowed generator calls are spent.
     #[error(
-        "{proposals} generator calls gave {found} of {wanted} samples; about {expected} calls would be needed"
+        "{proposals} generator calls gave {found} of {wanted} samples; {}",
+        in_words(*expected)
     )]
     OutOfCalls {
         /// Proposals scored.
@@ -191,8 +202,8 @@ pub enum Failure {
         found: usize,
         /// Samples wanted.
         wanted: usize,
-        /// Expected calls for all.
-        expected: u64,
+        /// Calls that all would need, where that can be told.
+        expected: Option<CallsNeeded>,
     },
     /// Distinct samples were asked for, and one proposal would have to be taken twice.
     #[error(
@@ -208,11 +219,96 @@ pub enum Failure {
     },
 }
 
+/// How many proposals would have to be scored in all, with a 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallsNeeded {
+    /// The estimate.
+    pub about: u64,
+    /// The interval.
+    pub between: [u64; 2],
+}
+
+impl CallsNeeded {
+    /// By how many of some proposals became samples; none where no one did.
+    fn estimate(wanted: usize, found: usize, scored: usize) -> Option<Self> {
+        // Wilson's interval, which is honest for few samples too.
+        const Z: f64 = 1.96;
+        if found == 0 {
+            return None;
+        }
+        let (n, share) = (scored as f64, found as f64 / scored as f64);
+        let centre = share + Z * Z / (2.0 * n);
+        let half = Z
+            * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n))
+                .max(0.0)
+                .sqrt();
+        let scale = 1.0 + Z * Z / n;
+        let calls =
+            |share: f64| (wanted as f64 / share.clamp(f64::MIN_POSITIVE, 1.0)).ceil() as u64;
+        Some(Self {
+            about: calls(share),
+            between: [
+                calls((centre + half) / scale),
+                calls((centre - half) / scale),
+            ],
+        })
+    }
+
+    /// The same and some calls that come on top.
+    #[must_use]
+    pub fn plus(self, calls: usize) -> Self {
+        let add = |value: u64| value.saturating_add(calls as u64);
+        Self {
+            about: add(self.about),
+            between: self.between.map(add),
+        }
+    }
+}
+
+fn in_words(expected: Option<CallsNeeded>) -> String {
+    match expected {
+        None => "how many would be needed cannot be told from these".to_owned(),
+        Some(CallsNeeded {
+            about,
+            between: [low, high],
+        }) if low == high => {
+            format!("{about} would be needed")
+        }
+        Some(CallsNeeded {
+            about,
+            between: [low, high],
+        }) => {
+            format!("about {about} would be needed ({low} to {high} at 95 %)")
+        }
+    }
+}
+
+impl Failure {
+    /// The same where calls were spent before the sampler was asked.
+    #[must_use]
+    pub fn after(self, calls: usize) -> Self {
+        match self {
+            Self::OutOfCalls {
+                proposals,
+                found,
+                wanted,
+                expected,
+            } => Self::OutOfCalls {
+                proposals: proposals + calls,
+                found,
+                wanted,
+                expected: expected.map(|expected| expected.plus(calls)),
+            },
+            other => other,
+        }
+    }
+}
+
 /// The next request while the support is searched, or why the search is over.
 fn search(history: History<'_>, goal: Goal) -> Option<Next> {
     let (n, supported) = (history.len(), history.supported());
     if n == 0 {
-        return Some(score(FIRST_PILOT, n, goal, supported));
+        return Some(score(FIRST_PILOT, n, goal, 0));
     }
     if supported >= MIN_SUPPORTED {
         return None;
@@ -223,7 +319,8 @@ fn search(history: History<'_>, goal: Goal) -> Option<Next> {
             supported,
         }));
     }
-    Some(score(n.min(PILOT_BUDGET - n), n, goal, supported))
+    // What is supported is not a sample yet.
+    Some(score(n.min(PILOT_BUDGET - n), n, goal, 0))
 }
 
 /// Asks for more proposals within the budget; `found` samples are there already.
@@ -235,13 +332,9 @@ fn score(wanted: usize, scored: usize, goal: Goal, found: usize) -> Next {
             proposals: scored,
             found,
             wanted: goal.samples.get(),
-            expected: expected_calls(goal.samples.get(), found, scored),
+            expected: CallsNeeded::estimate(goal.samples.get(), found, scored),
         }),
     }
-}
-
-fn expected_calls(wanted: usize, found: usize, scored: usize) -> u64 {
-    (wanted as f64 * scored as f64 / found.max(1) as f64).ceil() as u64
 }
 
 #[cfg(test)]
@@ -426,7 +519,7 @@ mod tests {
         assert_eq!(weights.len(), 2000);
         assert_eq!(
             draw.unwrap_err().to_string(),
-            "2000 generator calls gave 500 of 1000 samples; about 4000 calls would be needed"
+            "2000 generator calls gave 500 of 1000 samples; about 4000 would be needed (3712 to 4320 at 95 %)"
         );
     }
 

@@ -9,8 +9,8 @@
 //! Models", 1996.
 
 use super::{
-    Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next, Sampler, Warning,
-    expected_calls, score, search,
+    CallsNeeded, Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next, Sampler,
+    Warning, score, search,
 };
 use crate::diagnostics::{duplicates, summarise};
 
@@ -83,7 +83,7 @@ impl Sampler for Resample {
                 proposals: pool,
                 found: effective as usize,
                 wanted,
-                expected: expected_calls(wanted, effective as usize, pool),
+                expected: CallsNeeded::estimate(wanted, effective as usize, pool),
             });
         }
         if self.copies == Copies::Refused && !distinct {

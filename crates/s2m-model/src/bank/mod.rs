@@ -8,7 +8,7 @@ mod part;
 mod thrift;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ use thiserror::Error;
 
 pub use self::part::Damage;
 use self::part::{PartFile, part_name, part_number};
+use crate::bundle::one_line;
+use crate::disk::{Lock, LockError, is_temporary_of, open_plain, write_whole_with};
 use crate::journal::{Journal, JournalError};
 use crate::logits::{Logits, RowShape};
 
@@ -31,7 +33,10 @@ pub const PART: u64 = 1 << 18;
 /// Name of the description inside a bank.
 pub const DESCRIPTION: &str = "bank.toml";
 
-/// Ending of files that are not whole yet.
+/// Name of the lock inside a bank that is being mined.
+const LOCK: &str = "mine.lock";
+
+/// Ending of files that are not whole, as earlier versions of this program named them.
 const TEMPORARY: &str = ".tmp";
 
 /// Largest description that is read.
@@ -141,11 +146,8 @@ pub enum BankError {
         device: String,
     },
     /// Somebody else adds to the bank.
-    #[error("the bank `{}` is being mined by another run\nhint: wait for it, or mine another bank", .folder.display())]
-    Busy {
-        /// The bank.
-        folder: PathBuf,
-    },
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// A part cannot be used.
     #[error("`{}` is damaged: {damage}\nhint: delete it and mine again; the other parts are kept", .path.display())]
     Damaged {
@@ -186,8 +188,8 @@ pub enum InfoError {
     #[error("it is not UTF-8 text")]
     NotText,
     /// Not TOML, a key too many or too few, or a value of the wrong kind.
-    #[error(transparent)]
-    Syntax(#[from] toml::de::Error),
+    #[error("{0}")]
+    Syntax(String),
     /// The format is from another time.
     #[error("format {0} is not known; this program reads format {FORMAT}")]
     Format(u32),
@@ -272,11 +274,12 @@ impl BankInfo {
         }
         let text = str::from_utf8(bytes).map_err(|_| InfoError::NotText)?;
         // First the format alone, so that keys of a later one are not called misspelt.
-        let version: Version = toml::from_str(text)?;
+        let syntax = |error: toml::de::Error| InfoError::Syntax(one_line(&error, text));
+        let version: Version = toml::from_str(text).map_err(syntax)?;
         if version.format != FORMAT {
             return Err(InfoError::Format(version.format));
         }
-        let info: Self = toml::from_str(text)?;
+        let info: Self = toml::from_str(text).map_err(syntax)?;
         info.check()?;
         Ok(info)
     }
@@ -352,6 +355,21 @@ impl Folder {
         names().map_err(read_error(&self.0))
     }
 
+    /// Fails where there are files that are not of a bank's beginning.
+    fn check_free(&self) -> Result<(), BankError> {
+        if !self.0.exists() {
+            return Ok(());
+        }
+        // A run that was killed right at its start may have left its description half written.
+        let beginning = |name: &String| name == LOCK || is_half_written(name);
+        if self.names()?.iter().all(beginning) {
+            return Ok(());
+        }
+        Err(BankError::OtherFiles {
+            folder: self.0.clone(),
+        })
+    }
+
     /// Reads the description; none where there is no such file.
     fn info(&self) -> Result<Option<BankInfo>, BankError> {
         let path = self.description();
@@ -407,34 +425,9 @@ fn write_error(path: &Path) -> impl FnOnce(io::Error) -> BankError {
     |source| BankError::Write { path, source }
 }
 
-/// Opens a file for reading; opening a pipe would wait for its other end, so that is refused.
-fn open_plain(path: &Path) -> io::Result<File> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a plain file"));
-    }
-    File::open(path)
-}
-
 /// Writes a file that appears whole or not at all.
 fn write_whole(path: &Path, fill: impl FnOnce(&File) -> io::Result<()>) -> Result<(), BankError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(TEMPORARY);
-    let temporary = PathBuf::from(temporary);
-    let write = || {
-        let file = File::create(&temporary)?;
-        fill(&file)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        // The new name is on the disk once its folder is. Not every system can do this.
-        if let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) {
-            let _ = folder.sync_all();
-        }
-        Ok(())
-    };
-    write().map_err(|source| {
-        let _ = fs::remove_file(&temporary);
-        write_error(path)(source)
-    })
+    write_whole_with(path, fill).map_err(write_error(path))
 }
 
 /// A bank that is being mined.
@@ -452,8 +445,8 @@ pub struct BankWriter {
     /// How many of them are in its file already.
     saved: usize,
     journal: Option<Journal>,
-    /// The description, locked for as long as this writer lives.
-    _lock: File,
+    /// Held for as long as this writer lives.
+    _lock: Lock,
 }
 
 impl BankWriter {
@@ -463,11 +456,18 @@ impl BankWriter {
     /// its own `part` and name of the model; all else must be the same.
     pub fn open(folder: &Path, info: BankInfo, wanted: u64) -> Result<Self, BankError> {
         let folder = Folder(folder.to_owned());
+        // Before anything is written: what cannot become a bank is refused without a trace.
+        if folder.info()?.is_none() {
+            folder.check_free()?;
+            check_description(&folder, &info)?;
+        }
+        fs::create_dir_all(&folder.0).map_err(write_error(&folder.0))?;
+        let lock = Lock::inside(&folder.0, LOCK)?;
+        // And again under the lock: another first run may have been quicker.
         let info = match folder.info()? {
             Some(found) => same_bank(&folder, found, &info)?,
             None => begin(&folder, info)?,
         };
-        let lock = lock(&folder)?;
         let mut writer = Self {
             parts: folder.parts(&info)?,
             rows: Logits::zeros(info.shape(), 0),
@@ -600,9 +600,7 @@ impl BankWriter {
         let current = self.folder.journal(self.part);
         for name in self.folder.names()? {
             let path = self.folder.0.join(&name);
-            let half_written = name
-                .strip_suffix(TEMPORARY)
-                .is_some_and(|whole| whole == DESCRIPTION || part_number(whole).is_some());
+            let half_written = is_half_written(&name);
             let journal = name.starts_with("part-") && name.ends_with(".journal");
             if half_written || journal && path != current {
                 fs::remove_file(&path).map_err(write_error(&path))?;
@@ -610,6 +608,18 @@ impl BankWriter {
         }
         Ok(())
     }
+}
+
+/// Whether a name is one that a description or a part has before it is whole.
+fn is_half_written(name: &str) -> bool {
+    let of_bank = |whole: &str| whole == DESCRIPTION || part_number(whole).is_some();
+    let own_part = |name: &str| {
+        let whole = name.get(1..1 + part_name(0).len());
+        whole.is_some_and(|whole| part_number(whole).is_some() && is_temporary_of(name, whole))
+    };
+    name.strip_suffix(TEMPORARY).is_some_and(of_bank)
+        || is_temporary_of(name, DESCRIPTION)
+        || own_part(name)
 }
 
 /// The description of the bank that is there, if `info` asks for the same.
@@ -642,35 +652,24 @@ fn same_bank(folder: &Folder, found: BankInfo, info: &BankInfo) -> Result<BankIn
     Ok(found)
 }
 
-/// Makes the folder and its description.
-fn begin(folder: &Folder, info: BankInfo) -> Result<BankInfo, BankError> {
+/// The text of a description, if it is one that can be read again.
+fn check_description(folder: &Folder, info: &BankInfo) -> Result<String, BankError> {
     let path = folder.description();
-    let text = toml::to_string(&info).map_err(|e| write_error(&path)(io::Error::other(e)))?;
-    if let Err(problem) = BankInfo::parse(text.as_bytes()) {
-        return Err(BankError::Description { path, problem });
+    let text = toml::to_string(info).map_err(|e| write_error(&path)(io::Error::other(e)))?;
+    match BankInfo::parse(text.as_bytes()) {
+        Ok(_) => Ok(text),
+        Err(problem) => Err(BankError::Description { path, problem }),
     }
-    fs::create_dir_all(&folder.0).map_err(write_error(&folder.0))?;
-    // A run that was killed right at its start may have left its description half written.
-    let half_written = format!("{DESCRIPTION}{TEMPORARY}");
-    if folder.names()?.iter().any(|name| *name != half_written) {
-        let folder = folder.0.clone();
-        return Err(BankError::OtherFiles { folder });
-    }
-    write_whole(&path, |mut file| file.write_all(text.as_bytes()))?;
-    Ok(info)
 }
 
-/// Makes sure that nobody else adds to the bank.
-fn lock(folder: &Folder) -> Result<File, BankError> {
-    let path = folder.description();
-    let file = open_plain(&path).map_err(read_error(&path))?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(BankError::Busy {
-            folder: folder.0.clone(),
-        }),
-        // Some network file systems have no locks; that is no reason to refuse work.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
-    }
+/// Writes the description into an empty folder.
+fn begin(folder: &Folder, info: BankInfo) -> Result<BankInfo, BankError> {
+    folder.check_free()?;
+    let text = check_description(folder, &info)?;
+    write_whole(&folder.description(), |mut file| {
+        file.write_all(text.as_bytes())
+    })?;
+    Ok(info)
 }
 
 /// A bank that is read.
@@ -1278,8 +1277,10 @@ mod tests {
         let err = BankWriter::open(folder.path(), info(false), 3).unwrap_err();
         assert_eq!(
             plain(&err, folder.path()),
-            "the bank `DIR` is being mined by another run\n\
-             hint: wait for it, or mine another bank"
+            format!(
+                "`DIR` is in use by process {}\nhint: wait for it, or name another place",
+                std::process::id()
+            )
         );
         Bank::open(folder.path()).unwrap();
     }
@@ -1319,10 +1320,10 @@ mod tests {
         );
         let misspelt = error_after(|folder| rewrite(folder, "seed =", "sede ="));
         assert!(
-            misspelt.starts_with("`DIR/bank.toml`: TOML parse error"),
+            misspelt.starts_with("`DIR/bank.toml`: line 6: unknown field `sede`"),
             "{misspelt}"
         );
-        assert!(misspelt.contains("unknown field `sede`"), "{misspelt}");
+        assert_eq!(misspelt.lines().count(), 1, "{misspelt}");
         let write = |bytes: &[u8]| {
             let bytes = bytes.to_vec();
             error_after(move |folder| fs::write(folder.join(DESCRIPTION), bytes).unwrap())

@@ -5,6 +5,7 @@
 //! every step, so that a damaged file ends in a message: the crate's own reader can be made to
 //! panic, to ask for all memory and to run for hours.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
@@ -20,17 +21,25 @@ use parquet::schema::types::Type;
 use thiserror::Error;
 
 use super::thrift::Thrift;
-use super::{BankError, BankInfo, PART, open_plain};
+use super::{BankError, BankInfo, PART};
+use crate::disk::{crc32, open_plain};
 use crate::logits::Logits;
 
 /// Rows in a row group.
 const ROW_GROUP: usize = 1 << 16;
 
 /// Who wrote a part; fixed, so that the bytes do not change with the version of `parquet`.
-const CREATED_BY: &str = "s2m bank 1";
+const CREATED_BY: &str = "s2m bank 2";
+
+/// Who wrote parts before there were checksums; these are read without.
+const CREATED_WITHOUT_CHECKSUMS: &str = "s2m bank 1";
 
 /// Key in a part's footer; its value says which part of which bank the file is.
 const IDENTITY: &str = "s2m.part";
+
+/// Key in a part's footer; its value has the CRC-32 of every column of every row group, in order, each
+/// in eight hexadecimal digits.
+const CHECKSUMS: &str = "s2m.crc32";
 
 /// Largest footer that is read; 64 labels with the longest names need about half of it.
 const MAX_FOOTER: u64 = 1 << 20;
@@ -67,6 +76,9 @@ pub enum Damage {
     /// A page is not where or what the footer says.
     #[error("its footer and its pages do not agree")]
     Page,
+    /// The numbers are not those that were written.
+    #[error("its numbers have changed since they were written")]
+    Checksum,
 }
 
 /// Name of a part's file.
@@ -118,21 +130,38 @@ fn write_parquet(
     writer.append_key_value_metadata(identity);
     let width = rows.shape().width();
     let mut first = part * info.part;
+    let mut checksums = String::new();
+    let mut note = |bytes: &[u8]| {
+        write!(checksums, "{:08x}", crc32(&[bytes])).expect("writing to a string cannot fail");
+    };
     for rows in rows.values().chunks(ROW_GROUP * width) {
         let mut group = writer.next_row_group()?;
         for column in 0..width {
             let values: Vec<f32> = rows[column..].iter().step_by(width).copied().collect();
             write_column::<FloatType>(&mut group, &values)?;
+            note(
+                &values
+                    .iter()
+                    .flat_map(|v| v.to_le_bytes())
+                    .collect::<Vec<u8>>(),
+            );
         }
         let end = first + (rows.len() / width) as u64;
         if let Some(classes) = info.classes {
             let class = |proposal| (proposal % classes as u64) as i32;
             let values: Vec<i32> = (first..end).map(class).collect();
             write_column::<Int32Type>(&mut group, &values)?;
+            note(
+                &values
+                    .iter()
+                    .flat_map(|v| v.to_le_bytes())
+                    .collect::<Vec<u8>>(),
+            );
         }
         group.close()?;
         first = end;
     }
+    writer.append_key_value_metadata(KeyValue::new(CHECKSUMS.to_owned(), checksums));
     writer.finish()?;
     Ok(())
 }
@@ -204,6 +233,8 @@ struct Group {
 struct Chunk {
     header: u64,
     numbers: u64,
+    /// CRC-32 of the numbers; none in a part from before there were any.
+    checksum: Option<u32>,
 }
 
 /// Why a part cannot be read: the system's reason or the file's.
@@ -291,8 +322,23 @@ impl PartFile {
         for (column, chunk) in group.chunks.iter().take(self.width).enumerate() {
             let header = read_bytes(&self.file, chunk.header, chunk.numbers - chunk.header)?;
             check_page(&header, group.rows).ok_or(Damage::Page)?;
-            let start = chunk.numbers + (first * NUMBER) as u64;
-            let bytes = read_bytes(&self.file, start, (count * NUMBER) as u64)?;
+            let wanted = first * NUMBER..(first + count) * NUMBER;
+            let bytes = match chunk.checksum {
+                None => {
+                    let start = chunk.numbers + wanted.start as u64;
+                    read_bytes(&self.file, start, wanted.len() as u64)?
+                }
+                Some(checksum) => {
+                    // Only all of a column can be checked.
+                    let size = (group.rows * NUMBER) as u64;
+                    let mut all = read_bytes(&self.file, chunk.numbers, size)?;
+                    if crc32(&[&all]) != checksum {
+                        return Err(Damage::Checksum.into());
+                    }
+                    all.truncate(wanted.end);
+                    all.split_off(wanted.start)
+                }
+            };
             let values = bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b));
             let target = rows[column..].iter_mut().step_by(self.width);
             target.zip(values).for_each(|(slot, value)| *slot = value);
@@ -360,7 +406,11 @@ fn check_footer(
     let groups: Option<Vec<_>> = groups
         .map(|group| check_group(group, data_end, columns.len()))
         .collect();
-    let groups = groups.ok_or(Damage::Footer)?;
+    let mut groups = groups.ok_or(Damage::Footer)?;
+    if footer.text(6) != Some(CREATED_WITHOUT_CHECKSUMS.as_bytes()) {
+        let chunks = groups.iter_mut().flat_map(|group| &mut group.chunks);
+        note_checksums(footer, chunks.collect()).ok_or(Damage::Footer)?;
+    }
     let (found, wanted) = (total_rows(&groups), info.part);
     if found == 0 || found > wanted {
         return Err(Damage::Rows { found, wanted });
@@ -369,6 +419,21 @@ fn check_footer(
         return Err(Damage::Footer);
     }
     Ok(groups)
+}
+
+/// Takes the checksums of all columns from a footer.
+fn note_checksums(footer: &Thrift, chunks: Vec<&mut Chunk>) -> Option<()> {
+    let mut pairs = footer.list(5)?.iter();
+    let pair = pairs.find(|pair| pair.text(1) == Some(CHECKSUMS.as_bytes()))?;
+    let (digits, rest) = pair.text(2)?.as_chunks::<8>();
+    if digits.len() != chunks.len() || !rest.is_empty() {
+        return None;
+    }
+    for (chunk, digits) in chunks.into_iter().zip(digits) {
+        let digits = str::from_utf8(digits).ok()?;
+        chunk.checksum = Some(u32::from_str_radix(digits, 16).ok()?);
+    }
+    Some(())
 }
 
 /// Whether a schema is a root and then just these columns.
@@ -407,6 +472,7 @@ fn check_chunk(chunk: &Thrift, data_end: u64, rows: usize) -> Option<Chunk> {
     (plain && inside).then(|| Chunk {
         header,
         numbers: header + header_size,
+        checksum: None,
     })
 }
 
@@ -500,21 +566,14 @@ mod tests {
         assert_eq!(last, score(&info, count as u64 - 1, 1));
     }
 
-    /// Flips every bit of a part once. In the footer and in page headers a flip is noticed, or
-    /// does not change what is read.
+    /// Flips every bit of a part once: it is noticed, or does not change what is read.
     #[test]
-    fn a_flipped_bit_outside_the_numbers_never_changes_them() {
+    fn a_flipped_bit_never_changes_what_is_read() {
         let info = info(true);
         let folder = tempfile::tempdir().unwrap();
         mine_to_the_end(folder.path(), &info, 8);
         let path = folder.path().join("part-00000000.parquet");
         let sound = fs::read(&path).unwrap();
-        let part = PartFile::open(path.clone(), &info, 0).unwrap();
-        let numbers: Vec<_> = part.groups[0]
-            .chunks
-            .iter()
-            .map(|chunk| chunk.numbers..chunk.numbers + 32)
-            .collect();
         let mut noticed = 0;
         for bit in 0..sound.len() * 8 {
             let mut damaged = sound.clone();
@@ -524,12 +583,61 @@ mod tests {
                 noticed += 1;
                 continue;
             };
-            let inside = numbers
-                .iter()
-                .any(|range| range.contains(&(bit as u64 / 8)));
-            assert!(inside || found == score(&info, 0, 8), "bit {bit}");
+            assert!(found == score(&info, 0, 8), "bit {bit}");
         }
-        assert!(noticed > 1000, "{noticed}");
+        assert!(noticed > 2000, "{noticed}");
+    }
+
+    /// Also where only rows beside the damaged one are asked for.
+    #[test]
+    fn damaged_numbers_are_named_with_their_cure() {
+        let info = info(false);
+        let folder = tempfile::tempdir().unwrap();
+        mine_to_the_end(folder.path(), &info, 8);
+        let path = folder.path().join("part-00000000.parquet");
+        let part = PartFile::open(path.clone(), &info, 0).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[part.groups[0].chunks[1].numbers as usize] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = Bank::open(folder.path()).unwrap().read(5, 2).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "`{}` is damaged: its numbers have changed since they were written\n\
+                 hint: delete it and mine again; the other parts are kept",
+                path.display()
+            )
+        );
+    }
+
+    /// A part as it was written before there were checksums.
+    #[test]
+    fn a_part_without_checksums_is_read() {
+        let info = info(true);
+        let folder = tempfile::tempdir().unwrap();
+        mine_to_the_end(folder.path(), &info, 8);
+        let path = folder.path().join("part-00000000.parquet");
+        let mut bytes = fs::read(&path).unwrap();
+        for (from, to) in [
+            (CREATED_BY, CREATED_WITHOUT_CHECKSUMS),
+            (CHECKSUMS, "an other!"),
+        ] {
+            assert_eq!(from.len(), to.len());
+            let at = bytes
+                .windows(from.len())
+                .position(|part| part == from.as_bytes());
+            let at = at.unwrap();
+            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+        fs::write(&path, bytes).unwrap();
+        let bank = Bank::open(folder.path()).unwrap();
+        assert_eq!(bank.read(2, 5).unwrap(), score(&info, 2, 5));
+        // It can be extended too; what is written then has checksums.
+        mine_to_the_end(folder.path(), &info, 12);
+        assert_eq!(
+            Bank::open(folder.path()).unwrap().read(0, 12).unwrap(),
+            score(&info, 0, 12)
+        );
     }
 
     #[test]

@@ -197,6 +197,42 @@ fn a_training_that_breaks_names_the_step() {
     assert!(text.contains("hint: lower the learning rate"), "{text}");
 }
 
+/// The program on a run file: its exit code and what it said.
+fn program(settings: &impl serde::Serialize, folder: &Path) -> (Option<i32>, String) {
+    let run_file = folder.join("run.toml");
+    fs::write(&run_file, toml::to_string(settings).unwrap()).unwrap();
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_s2m-train"))
+        .arg("gan")
+        .arg(&run_file)
+        .arg("--out")
+        .arg(folder.join("gan"))
+        .output()
+        .unwrap();
+    (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+}
+
+/// It ran, and the answer is no: another exit code than where nothing could run.
+#[test]
+fn a_training_that_breaks_is_an_answer_and_not_a_failure_to_run() {
+    let folder = tempdir().unwrap();
+    let mut settings = gan_settings(WGAN_GP, "[0]", 50);
+    settings.optimizer = toml::from_str("kind = \"sgd\"\nlearning-rate = 30.0").unwrap();
+    let (code, said) = program(&settings, folder.path());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("broke at step "), "{said}");
+}
+
+#[test]
+fn two_trainings_do_not_share_a_folder() {
+    let folder = tempdir().unwrap();
+    let _held = s2m_model::disk::Lock::beside(&folder.path().join("gan")).unwrap();
+    let (code, said) = program(&gan_settings(WGAN_GP, "[0]", 5), folder.path());
+    assert_eq!(code, Some(2));
+    let named = format!("is in use by process {}", std::process::id());
+    assert!(said.contains(&named), "{said}");
+    assert!(!folder.path().join("gan").exists());
+}
+
 #[test]
 fn a_damaged_checkpoint_is_a_clear_error() {
     let folder = tempdir().unwrap();

@@ -36,6 +36,10 @@ const STAGE_FACTOR: usize = 10;
 /// Most proposals of a search.
 const MAX_SEARCH: usize = 1 << 20;
 
+/// Stages in a row that may come no nearer to a query of which nothing was met yet; each refit costs more
+/// than the one before, and a search that still gets somewhere shows it sooner.
+const PATIENCE: usize = 8;
+
 /// Points of a fit, as a multiple of the effective ones wanted; more are thinned out.
 const POINTS_FACTOR: usize = 20;
 
@@ -92,6 +96,7 @@ pub(super) fn adaptive(
     let first = search.score(None, first, "prior")?;
     seen.push(search, &first)?;
     let mut aims = vec![];
+    let mut nearest = Nearest::default();
     let (mixture, stopped) = loop {
         let cost = |at: usize| search.stages[at].calls_per_sample;
         let last = search.stages.len() - 1;
@@ -126,6 +131,12 @@ pub(super) fn adaptive(
         let full = search.stages.len() >= usize::from(MAX_STAGES);
         let spent = search.calls + round > most;
         let supported = seen.supported();
+        if supported == 0 && nearest.stalled(&seen.log_nearness) {
+            return Ok(Err(Failure::Stalled {
+                proposals: search.calls,
+                stages: PATIENCE,
+            }));
+        }
         if supported < MIN_SUPPORTED && (search.calls >= PILOT_BUDGET || full || spent) {
             return Ok(Err(Failure::Unreachable {
                 proposals: search.calls,
@@ -159,6 +170,32 @@ pub(super) fn adaptive(
         record,
         recycled: Some(seen.into_rows()),
     }))
+}
+
+/// The nearest item so far, and how many stages have passed since it was found.
+#[derive(Debug, Default)]
+struct Nearest {
+    log_nearness: Option<f64>,
+    stages_since: usize,
+}
+
+impl Nearest {
+    /// Takes in what all stages so far have found; true once nothing nearer has come for too long.
+    fn stalled(&mut self, log_nearness: &[f64]) -> bool {
+        let best = log_nearness
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
+        if self.log_nearness.is_none_or(|before| best > before) {
+            *self = Self {
+                log_nearness: Some(best),
+                stages_since: 0,
+            };
+        } else {
+            self.stages_since += 1;
+        }
+        self.stages_since >= PATIENCE
+    }
 }
 
 /// Fits a mixture to all proposals so far, to the target if enough of them count there.

@@ -78,6 +78,28 @@ impl Pilot {
     }
 }
 
+/// Most components that a mixture may have, and most proposals of one pilot.
+pub(crate) const MAX_COMPONENTS: usize = 1024;
+const MAX_PILOT_CALLS: usize = 1 << 30;
+
+impl Pilot {
+    fn check(&self) -> Result<(), Error> {
+        let components = self.components.get();
+        if components > MAX_COMPONENTS {
+            return Err(Error::Setting(format!(
+                "--components is {components}; at most {MAX_COMPONENTS} are possible"
+            )));
+        }
+        let (pilots, steps) = (self.pilots.get(), self.steps.get());
+        match pilots.checked_mul(steps) {
+            Some(calls) if calls <= MAX_PILOT_CALLS => Ok(()),
+            _ => Err(Error::Setting(format!(
+                "--pilots {pilots} of --pilot-steps {steps} are too many; at most {MAX_PILOT_CALLS} proposals are scored for a pilot"
+            ))),
+        }
+    }
+}
+
 impl AdaptChoice {
     /// `once` as in the paper.
     pub fn once() -> Self {
@@ -131,6 +153,9 @@ impl AdaptChoice {
             return Err(Error::Setting(format!(
                 "--prior-share is {share}; it must lie strictly between 0 and 1, since without a share of the prior some items could never come up"
             )));
+        }
+        if let Self::Once { pilot, .. } | Self::Repeat { pilot, .. } = self {
+            pilot.check()?;
         }
         if let Self::Adaptive { gain, .. } = self
             && !(*gain > 0.0 && *gain < 1.0)

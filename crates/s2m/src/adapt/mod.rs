@@ -31,12 +31,13 @@ pub use choice::{
     AdaptChoice, COMPONENTS, GAIN, PILOTS, PRIOR_SHARE, Pilot, STEPS_ONCE, STEPS_REPEAT,
 };
 pub use record::{ProposalRecord, Record, StageRecord};
+pub(crate) use store::digest;
 pub use store::{FILES, Stored};
 
 use crate::draw::Target;
 use crate::error::Error;
 use crate::models;
-use crate::output::{Existing, Staging};
+use crate::output::{Existing, Kind, Plan, Staging};
 use crate::pool::RecycledRows;
 use crate::progress::Progress;
 use crate::session::{Machine, Refusal, Session, refusal};
@@ -247,7 +248,15 @@ pub fn adapt(
     let query = Query::parse(request.query, bundle.labels())?;
     let session = Session::open(&bundle, &request.machine, &request.settings, None)?;
     let identity = format!("adapt {} {} {}", bundle.hash(), query.text(), session.seed);
-    let staging = Staging::open(request.out, &identity, request.existing)?;
+    let folder = models::folder(request.model);
+    let staging = Staging::open(&Plan {
+        target: request.out,
+        kind: Kind::Proposal,
+        identity: &identity,
+        existing: request.existing,
+        inputs: &folder.as_deref().into_iter().collect::<Vec<_>>(),
+    })?;
+    staging.empty()?;
     let target = session.own_target(&query)?;
     let found = find(&session, &target, request.samples, progress);
     let stored = match found {
@@ -263,6 +272,6 @@ pub fn adapt(
         }
     };
     stored.write(&staging, "")?;
-    staging.finish(&[])?;
+    staging.finish()?;
     Ok(Ok(stored))
 }

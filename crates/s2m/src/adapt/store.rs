@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use s2m_core::mixture::{Covariance, Mixture, Parts};
 use s2m_model::bundle::{Bundle, sha256};
+use s2m_model::disk::read_plain;
 use serde::{Deserialize, Serialize};
 
 use super::AdaptError;
+use super::choice::MAX_COMPONENTS;
 use super::record::{Record, covariance_name};
 use super::search::{MAX_SIZE, MAX_STAGES};
 use crate::draw::Target;
@@ -23,9 +25,6 @@ pub const FILES: [&str; 2] = ["proposal.json", "mixture.bin"];
 
 /// Version of the format.
 const FORMAT: u32 = 1;
-
-/// Most components that a stored mixture may have.
-const MAX_COMPONENTS: usize = 1024;
 
 /// Most bytes of a file that are read.
 const MAX_BYTES: u64 = 1 << 30;
@@ -84,7 +83,7 @@ impl Stored {
             size: mixture.size(),
             components: mixture.components(),
             prior_share: mixture.prior_share(),
-            sha256: sha256(&bytes(mixture)),
+            sha256: digest(mixture),
         };
         Self {
             about: About {
@@ -118,7 +117,7 @@ impl Stored {
             staging.write(&at(FILES[1]), &bytes(mixture))?;
         }
         let json = serde_json::to_string_pretty(&self.about).expect("only plain fields");
-        staging.write(&at(FILES[0]), json.as_bytes())
+        Ok(staging.write(&at(FILES[0]), json.as_bytes())?)
     }
 
     /// Reads a proposal for a bundle; refuses what is broken or was made for another generator.
@@ -165,7 +164,12 @@ fn read(folder: &Path, file: &str) -> Result<Vec<u8>, String> {
     if about.len() > MAX_BYTES {
         return Err(format!("`{file}` is larger than {} MiB", MAX_BYTES >> 20));
     }
-    std::fs::read(&path).map_err(|e| format!("`{file}`: {e}"))
+    read_plain(&path).map_err(|e| format!("`{file}`: {e}"))
+}
+
+/// A hash of a mixture's numbers.
+pub(crate) fn digest(mixture: &Mixture) -> String {
+    sha256(&bytes(mixture))
 }
 
 fn bytes(mixture: &Mixture) -> Vec<u8> {

@@ -38,7 +38,7 @@ pub use self::held_out::class_at;
 use self::held_out::{generated_rows, real_rows};
 use crate::error::Error;
 use crate::models;
-use crate::output::write_whole;
+use crate::output::{Existing, Kind, Lock, Plan, Staging, write_whole};
 use crate::own_data;
 use crate::progress::Progress;
 use crate::session::Machine;
@@ -319,12 +319,7 @@ pub fn request(request: &Request<'_>, progress: &dyn Progress) -> Result<Done, E
         )));
     };
     let in_place = folder.as_ref() == Some(&out);
-    if !in_place && out.exists() && !request.replace {
-        return Err(Error::Occupied {
-            path: out,
-            what: "a bundle",
-        });
-    }
+    let writing = Writing::begin(&out, in_place, request)?;
     let bundle = models::open(request.model)?;
     let runtime = Runtime::load(request.machine.onnxruntime)?;
     let engine = Engine {
@@ -360,19 +355,51 @@ pub fn request(request: &Request<'_>, progress: &dyn Progress) -> Result<Done, E
         ));
     }
     let manifest = calibrated.manifest(bundle.manifest());
-    if in_place {
-        calibrated.write(&out, &manifest)?;
-    } else {
-        let changed = calibrated.files(&manifest)?;
-        let mut files = models::files(request.model)?;
-        files.retain(|(name, _)| changed.iter().all(|(other, _)| name != other));
-        files.extend(changed.map(|(name, text)| (name.to_owned(), text.into_bytes())));
-        s2m_model::bundle::write(&out, &files)?;
+    match writing {
+        Writing::InPlace(_lock) => calibrated.write(&out, &manifest)?,
+        Writing::Anew(staging) => {
+            let changed = calibrated.files(&manifest)?;
+            let mut files = models::files(request.model)?;
+            files.retain(|(name, _)| changed.iter().all(|(other, _)| name != other));
+            files.extend(changed.map(|(name, text)| (name.to_owned(), text.into_bytes())));
+            s2m_model::bundle::finish(staging, &files)?;
+        }
     }
     Ok(Done {
         bundle: out,
         found: calibrated.found,
     })
+}
+
+/// Where a calibrated bundle goes, locked from the beginning.
+enum Writing {
+    InPlace(Lock),
+    Anew(Staging),
+}
+
+impl Writing {
+    fn begin(out: &Path, in_place: bool, request: &Request<'_>) -> Result<Self, Error> {
+        if in_place {
+            return Ok(Self::InPlace(Lock::beside(&out.canonicalize().map_err(
+                |error| Error::Read {
+                    path: out.to_owned(),
+                    reason: error.to_string(),
+                },
+            )?)?));
+        }
+        let given = [Some(request.model), Some(request.data), request.audit];
+        Ok(Self::Anew(Staging::open(&Plan {
+            target: out,
+            kind: Kind::Bundle,
+            identity: "calibrate",
+            existing: if request.replace {
+                Existing::Replace
+            } else {
+                Existing::Keep
+            },
+            inputs: &given.into_iter().flatten().collect::<Vec<_>>(),
+        })?))
+    }
 }
 
 /// Refuses data of which it cannot be told what training held out: then the labels are shown in

@@ -7,7 +7,6 @@
 //! | `.npy`, `.npz` | bytes `[n, h, w]`, `[n, h, w, c]` or `[n, c, h, w]` are pictures; floats `[n, d]` are features |
 //! | idx file of images | pictures, with the classes of the labels file beside it |
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +14,7 @@ use s2m_data::idx;
 use s2m_data::npy::{self, Array, Values};
 use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::picture_folder::{BadPictures, PictureFolder};
+use s2m_model::disk::read_plain_text;
 use serde::Deserialize;
 
 use super::EvalError;
@@ -185,7 +185,7 @@ fn open_folder(path: &Path, skip_bad: bool) -> Result<Vec<ItemSet>, Error> {
         path: report.clone(),
         reason,
     };
-    let text = fs::read_to_string(&report).map_err(|e| fail(e.to_string()))?;
+    let text = read_plain_text(&report).map_err(|e| fail(e.to_string()))?;
     match serde_json::from_str(&text).map_err(|e| fail(e.to_string()))? {
         Reported::One(drawn) => Ok(vec![open_drawn(path, drawn.query, skip_bad)?]),
         Reported::Many(all) => {

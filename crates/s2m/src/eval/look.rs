@@ -5,6 +5,7 @@
 //! hash of everything that decides it: the pictures, the network and how it is used.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +15,17 @@ use s2m_data::npy::{self, Values};
 use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::resize::{Filter, Resizer};
 use s2m_model::bundle::sha256;
+use s2m_model::disk::{crc32, read_plain, write_whole};
 
 use super::EvalError;
 use super::items::{Pictures, Rows};
 use super::network::EvalNetwork;
 use crate::error::Error;
-use crate::output::NpyWriter;
+use crate::output::npy_header;
 use crate::progress::Progress;
 
-/// Changes when the meaning of what is kept does.
-const FORMAT: u32 = 1;
+/// Changes when the meaning of what is kept does; 2 came with checksums.
+const FORMAT: u32 = 2;
 
 /// Most numbers that pictures of one piece may have.
 const PIECE: usize = 1 << 25;
@@ -64,14 +66,33 @@ pub fn look(
             classes: classes.flatten(),
         });
     }
+    // Before the work, so that it is not lost.
+    check_cache(folder)?;
     let seen = show(pictures, network, shape, progress)?;
-    fs::create_dir_all(folder).map_err(Error::write(folder))?;
     for (kind, rows) in [("features", &seen.features), ("classes", &seen.classes)] {
         if let Some(rows) = rows {
-            keep(&file(kind), rows)?;
+            keep(&file(kind), rows).map_err(cannot_keep(folder))?;
         }
     }
     Ok(seen)
+}
+
+/// Makes the folder in which features are kept, and sees whether files can be made there.
+fn check_cache(folder: &Path) -> Result<(), Error> {
+    let try_out = || -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let trial = folder.join(format!(".trial-{}", std::process::id()));
+        fs::write(&trial, "")?;
+        fs::remove_file(&trial)
+    };
+    Ok(try_out().map_err(cannot_keep(folder))?)
+}
+
+fn cannot_keep(folder: &Path) -> impl FnOnce(io::Error) -> EvalError + '_ {
+    |source| EvalError::Cache {
+        folder: folder.to_owned(),
+        source,
+    }
 }
 
 /// What the network takes: channels, height, width.
@@ -220,7 +241,7 @@ fn digest(pictures: &Pictures) -> Result<String, Error> {
             let mut all = String::new();
             for &at in kept {
                 let path = &folder.paths()[at];
-                let bytes = fs::read(path).map_err(|e| Error::Read {
+                let bytes = read_plain(path).map_err(|e| Error::Read {
                     path: path.to_owned(),
                     reason: e.to_string(),
                 })?;
@@ -231,8 +252,17 @@ fn digest(pictures: &Pictures) -> Result<String, Error> {
     }
 }
 
-/// What was kept, where it is whole and of this size.
+/// The checksum of a file that was kept, in a file beside it.
+fn checksum_file(path: &Path) -> PathBuf {
+    path.with_extension("crc32")
+}
+
+/// What was kept, where it is whole, unchanged and of this size.
 fn take(path: &Path, width: usize, items: usize) -> Option<Rows> {
+    let noted = fs::read_to_string(checksum_file(path)).ok()?;
+    if noted.trim_end() != checksum(&fs::read(path).ok()?) {
+        return None;
+    }
     let array = npy::read(path, None).ok()?;
     match (array.shape.as_slice(), array.values) {
         ([n, d], Values::F32(values)) if (*n, *d) == (items, width) => Some(Rows { values, width }),
@@ -240,11 +270,39 @@ fn take(path: &Path, width: usize, items: usize) -> Option<Rows> {
     }
 }
 
-/// Keeps rows; the file appears whole.
-fn keep(path: &Path, rows: &Rows) -> Result<(), Error> {
-    let partial: PathBuf = path.with_extension(format!("{}.partial", std::process::id()));
-    let mut writer = NpyWriter::create(partial.clone(), &[rows.len(), rows.width])?;
-    writer.append(&rows.values)?;
-    writer.finish()?;
-    fs::rename(&partial, path).map_err(Error::write(path))
+fn checksum(bytes: &[u8]) -> String {
+    format!("{:08x}", crc32(&[bytes]))
+}
+
+/// Keeps rows; the file appears whole, after its checksum.
+fn keep(path: &Path, rows: &Rows) -> io::Result<()> {
+    let mut bytes = npy_header(&[rows.len(), rows.width]);
+    bytes.extend(rows.values.iter().flat_map(|value| value.to_le_bytes()));
+    write_whole(&checksum_file(path), checksum(&bytes).as_bytes())?;
+    write_whole(path, &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_in_what_was_kept_is_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a-features.npy");
+        let rows = Rows {
+            values: vec![1.0, -2.0, 3.5, 0.25],
+            width: 2,
+        };
+        keep(&path, &rows).unwrap();
+        assert_eq!(take(&path, 2, 2), Some(rows));
+        assert_eq!(take(&path, 4, 1), None, "another size");
+        let sound = fs::read(&path).unwrap();
+        for bit in 0..sound.len() * 8 {
+            let mut damaged = sound.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(take(&path, 2, 2), None, "bit {bit}");
+        }
+    }
 }

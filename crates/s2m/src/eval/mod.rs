@@ -20,6 +20,7 @@ use s2m_data::idx::IdxError;
 use s2m_data::npy::NpyError;
 use s2m_data::picture_file::PictureError;
 use s2m_data::picture_folder::PictureFolderError;
+use s2m_model::disk::check_replaceable;
 use s2m_model::runtime::Runtime;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
@@ -30,7 +31,7 @@ use self::measure::{Judged, Known, Measure, Metric, by_label, measure};
 use self::network::{ClassKind, EvalNetwork, Wanted};
 use self::truth::{LabelEntry, LabelMap, Truth};
 use crate::error::Error;
-use crate::output::write_whole;
+use crate::output::{Lock, write_whole};
 use crate::progress::Progress;
 use crate::session::Machine;
 
@@ -145,6 +146,14 @@ pub enum EvalError {
     /// Labels are not names.
     #[error(transparent)]
     LabelNames(#[from] LabelsError),
+    /// Features cannot be kept.
+    #[error("could not keep features in `{}`: {source}\nhint: --no-cache keeps none, and --cache DIR keeps them elsewhere", .folder.display())]
+    Cache {
+        /// Where.
+        folder: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A folder of pictures is not usable.
     #[error(transparent)]
     Folder(#[from] PictureFolderError),
@@ -226,6 +235,9 @@ pub struct Evaluation {
     pub skipped: Vec<String>,
     /// Software.
     pub versions: BTreeMap<String, String>,
+    /// Why there is no page, where one was asked for and could not be written.
+    #[serde(skip)]
+    pub no_page: Option<String>,
 }
 
 /// Which real items are compared with: all, or only those of the query.
@@ -241,6 +253,8 @@ struct Side {
 
 /// Evaluates generated items.
 pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evaluation, Error> {
+    // Before any work: whether the page can be written where it shall be.
+    let _lock = request.html.map(lock_page).transpose()?;
     let open = |path: &Path| items::open(path, request.skip_bad);
     let (real, mut generated) = (open(request.real)?, open(request.generated)?);
     if let Some(query) = request.query {
@@ -300,7 +314,7 @@ pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evalua
     let by_query = comparison.by_query()?;
     let skipped = [&real.sets, &generated.sets].into_iter().flatten();
     let skipped = skipped.flat_map(|set| set.skipped.clone()).collect();
-    let evaluation = Evaluation {
+    let mut evaluation = Evaluation {
         pooled,
         queries: by_query,
         features: looker.map_or("the items themselves".to_owned(), |network| {
@@ -312,6 +326,7 @@ pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evalua
             ("s2m".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("onnxruntime".to_owned(), runtime.version()),
         ]),
+        no_page: None,
     };
     if let Some(path) = request.html {
         let sides = page::Sides {
@@ -319,10 +334,17 @@ pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evalua
             generated: &generated,
             paths: [request.real, request.generated],
         };
-        let page = page::page(&evaluation, sides)?;
-        write_whole(path, page.as_bytes())?;
+        let page = page::page(&evaluation, sides);
+        let written = page.and_then(|page| write_whole(path, page.as_bytes()));
+        evaluation.no_page = written.err().map(|error| error.to_string());
     }
     Ok(evaluation)
+}
+
+/// Makes sure that a page can be written, and by nobody else.
+fn lock_page(path: &Path) -> Result<Lock, Error> {
+    check_replaceable(path).map_err(Error::write(path))?;
+    Ok(Lock::beside(path)?)
 }
 
 /// What a network says of a set; rows are their own features.

@@ -4,12 +4,12 @@
 //! pictures are resized, which output is which, and the names of its classes. Without that file
 //! the input is [-1, 1], pictures are resized by an anti-aliased cubic, and outputs are told by name or size.
 
-use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use s2m_data::resize::Filter;
 use s2m_model::bundle::sha256;
+use s2m_model::disk::{read_plain, read_plain_text};
 use s2m_model::judge::{Judge, JudgeError, outputs_of};
 use s2m_model::networks::RunSettings;
 use s2m_model::runtime::Runtime;
@@ -280,7 +280,7 @@ fn settings_of(path: &Path) -> Result<NetworkSettings, Error> {
         path: beside.clone(),
         reason,
     };
-    let text = fs::read_to_string(&beside).map_err(|e| fail(e.to_string()))?;
+    let text = read_plain_text(&beside).map_err(|e| fail(e.to_string()))?;
     toml::from_str(&text).map_err(|e| fail(e.message().to_owned()))
 }
 
@@ -290,7 +290,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
         path: path.to_owned(),
         reason,
     };
-    let packed = fs::read(path).map_err(|e| fail(e.to_string()))?;
+    let packed = read_plain(path).map_err(|e| fail(e.to_string()))?;
     if !packed.starts_with(&[0x1f, 0x8b]) {
         return Ok(packed);
     }

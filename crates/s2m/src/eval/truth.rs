@@ -8,6 +8,7 @@ use std::path::Path;
 
 use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::query::Query;
+use s2m_model::disk::read_plain_text;
 
 use super::EvalError;
 use crate::error::Error;
@@ -164,7 +165,7 @@ pub(super) fn read_metadata(path: &Path, pictures: &[String]) -> Result<Truth, E
     if size > LARGEST_TABLE {
         return Err(fail(format!("it is larger than {LARGEST_TABLE} bytes")));
     }
-    let text = fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+    let text = read_plain_text(path).map_err(|e| fail(e.to_string()))?;
     let mut rows = records(&text).map_err(fail)?.into_iter();
     let header = rows.next().unwrap_or_default();
     let Some(named) = header.iter().position(|name| name == "file_name") else {

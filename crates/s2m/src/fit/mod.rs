@@ -23,7 +23,7 @@ use thiserror::Error;
 use crate::calibrate::{Calibrated, CalibrationSettings, Engine};
 use crate::error::Error;
 use crate::models;
-use crate::output::write_whole;
+use crate::output::{self, Existing, Lock, Plan, Staging, write_whole};
 use crate::own_data;
 use crate::progress::Progress;
 use crate::trainer::{Ended, Job, Kind, Train};
@@ -180,6 +180,17 @@ pub fn fit(
     progress: &dyn Progress,
 ) -> Result<Answer, Error> {
     let name = bundle_name(request)?;
+    let staging = Staging::open(&Plan {
+        target: request.out,
+        kind: output::Kind::Bundle,
+        identity: "fit",
+        existing: if request.replace {
+            Existing::Replace
+        } else {
+            Existing::Keep
+        },
+        inputs: &inputs(request),
+    })?;
     let settings = CalibrationSettings {
         likeness: request.training.likeness,
         ..CalibrationSettings::default()
@@ -204,6 +215,7 @@ pub fn fit(
         progress.note(note);
     }
     let work = work_folder(request, &name);
+    let _lock = Lock::beside(&work)?;
     write_work(&work, &probed)?;
     if let Some(Backbone::Of(model)) = &request.training.backbone {
         let text = format!(
@@ -259,12 +271,21 @@ pub fn fit(
         progress.note(&kept.why);
         decided.push(kept.why);
     }
-    publish(&bundles[kept.at], request.out, &name, kept.calibrated)?;
+    publish(&bundles[kept.at], staging, &name, kept.calibrated)?;
     Ok(Answer::Fitted(Fitted {
         bundle: request.out.to_owned(),
         decided,
         notes,
     }))
+}
+
+/// What a request reads, which is never replaced.
+fn inputs<'a>(request: &'a Request<'_>) -> Vec<&'a Path> {
+    let backbone = request.training.backbone.as_ref().map(|from| match from {
+        Backbone::File { file: path, .. } | Backbone::Of(path) => path.as_path(),
+    });
+    let given = [request.generator, Some(request.data), backbone];
+    given.into_iter().flatten().collect()
 }
 
 /// The bundle's name, out of its folder's.
@@ -294,7 +315,7 @@ impl Described {
     fn of(request: &Request<'_>, runtime: &Runtime) -> Result<Self, Error> {
         let (file, bytes, said) = match (request.generator, &request.training.backbone) {
             (Some(path), _) => {
-                let bytes = fs::read(path).map_err(|e| Error::Read {
+                let bytes = s2m_model::disk::read_plain(path).map_err(|e| Error::Read {
                     path: path.to_owned(),
                     reason: e.to_string(),
                 })?;
@@ -422,7 +443,7 @@ const ENTRY: &str = "generator.toml";
 
 /// Puts a finished bundle where it was asked for, under its name and with another calibration where it
 /// has one; it appears whole.
-fn publish(made: &Path, out: &Path, name: &str, calibrated: Calibrated) -> Result<(), Error> {
+fn publish(made: &Path, staging: Staging, name: &str, calibrated: Calibrated) -> Result<(), Error> {
     let bundle = Bundle::open(made)?;
     let (mut manifest, mut found) = (calibrated.manifest(bundle.manifest()), calibrated.found);
     name.clone_into(&mut manifest.name);
@@ -437,5 +458,5 @@ fn publish(made: &Path, out: &Path, name: &str, calibrated: Calibrated) -> Resul
             .into_iter()
             .map(|(name, text)| (name.to_owned(), text.into_bytes())),
     );
-    Ok(s2m_model::bundle::write(out, &files)?)
+    Ok(s2m_model::bundle::finish(staging, &files)?)
 }

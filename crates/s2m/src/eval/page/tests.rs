@@ -105,6 +105,7 @@ fn evaluation(real: &Side, generated: &Side) -> Evaluation {
         referee: None,
         skipped: Vec::new(),
         versions: BTreeMap::from([("s2m".to_owned(), "0".to_owned())]),
+        no_page: None,
     }
 }
 

@@ -1,0 +1,607 @@
+//! A folder that appears whole or not at all, and whose making survives being killed at any moment.
+//!
+//! ```text
+//! NAME.partial/request.txt     whose work this is: our mark and the request
+//! NAME.partial/files/          what becomes NAME
+//! NAME.partial/*.journal       what a second try can go on from
+//! NAME.partial/replaced/       the folder that is being replaced
+//! .NAME.lock                   held for as long as any of this is touched
+//! ```
+//!
+//! To finish, `request.txt` is renamed to `finished.txt`, an old NAME moves to `replaced`, `files` takes
+//! the name NAME, and the rest is removed, the marked file last. After a kill the next run sees from
+//! what is there how far that came, and goes back to the moment before it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::lock::{Lock, LockError};
+use super::step::Step;
+
+/// First line of `request.txt`.
+const MARK: &str = "s2m output";
+
+/// Names inside the folder of unfinished work.
+const REQUEST: &str = "request.txt";
+const FINISHED: &str = "finished.txt";
+const FILES: &str = "files";
+const REPLACED: &str = "replaced";
+const JOURNAL: &str = "journal";
+
+/// Most bytes of a mark that are read.
+const MAX_MARK: u64 = 1 << 16;
+
+/// Why a folder cannot be made.
+#[derive(Debug, Error)]
+pub enum StagingError {
+    /// Somebody else makes it.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// It cannot be the name of a folder.
+    #[error("`{}` is not a name for a folder", .0.display())]
+    NoName(PathBuf),
+    /// There is a file of that name.
+    #[error("`{}` is a file, not a folder", .0.display())]
+    NotAFolder(PathBuf),
+    /// A link that leads nowhere.
+    #[error("`{}` is a link that leads nowhere\nhint: remove it, or name another folder", .0.display())]
+    Dangling(PathBuf),
+    /// Another file system begins there.
+    #[error("`{}` is a mount point, which cannot be replaced as a whole\nhint: name a folder inside it", .0.display())]
+    MountPoint(PathBuf),
+    /// The folder holds something.
+    #[error("`{}` already holds files\nhint: choose another folder, or pass --force to replace it", .0.display())]
+    Occupied(PathBuf),
+    /// The folder has come to hold something while the work went on.
+    #[error("`{}` has come to hold files in the meantime; what was made waits in `{}`\nhint: move them away and run the same command again, or pass --force to replace them", .path.display(), .kept.display())]
+    Appeared {
+        /// The folder.
+        path: PathBuf,
+        /// Where the work is kept.
+        kept: PathBuf,
+    },
+    /// The folder is to be replaced and is not of this program.
+    #[error("`{}` was not made by this program as {kind}, so --force does not replace it\nhint: remove it yourself, or choose another folder", .path.display())]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+        /// What it would have to be.
+        kind: &'static str,
+    },
+    /// The folder is to be replaced and the request reads from it.
+    #[error("`{}` holds `{}`, which is read by this very command\nhint: choose another folder", .path.display(), .input.display())]
+    HoldsInput {
+        /// The folder.
+        path: PathBuf,
+        /// The input.
+        input: PathBuf,
+    },
+    /// Where unfinished work would go lies something else.
+    #[error("`{}` is in the way: this program did not make it\nhint: move it, or choose another folder", .0.display())]
+    InTheWay(PathBuf),
+    /// The system does not let us.
+    #[error("could not write `{}`: {source}", .path.display())]
+    Write {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl StagingError {
+    fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// What to do where the folder already holds something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Existing {
+    /// Keep it and refuse.
+    #[default]
+    Keep,
+    /// Replace it, if this program made it.
+    Replace,
+}
+
+/// What a folder is when it is whole, and how one made before is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Samples, of one query or of all joint classes.
+    Samples,
+    /// An adapted proposal.
+    Proposal,
+    /// A model bundle.
+    Bundle,
+}
+
+impl Kind {
+    /// In words.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Samples => "samples",
+            Self::Proposal => "an adapted proposal",
+            Self::Bundle => "a bundle",
+        }
+    }
+
+    /// Files that every folder of this kind has.
+    fn signature(self) -> &'static [&'static str] {
+        match self {
+            Self::Samples => &["metadata.csv", "report.json"],
+            Self::Proposal => &["proposal.json"],
+            Self::Bundle => &["model.toml"],
+        }
+    }
+}
+
+/// A folder to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan<'a> {
+    /// The folder.
+    pub target: &'a Path,
+    /// What it will be.
+    pub kind: Kind,
+    /// Names the request, to recognise what an interrupted run of it has left.
+    pub identity: &'a str,
+    /// What to do where it holds something.
+    pub existing: Existing,
+    /// What the request reads; a folder that holds any of it is never replaced.
+    pub inputs: &'a [&'a Path],
+}
+
+/// A folder in the making.
+#[derive(Debug)]
+pub struct Staging {
+    target: PathBuf,
+    partial: PathBuf,
+    kind: Kind,
+    existing: Existing,
+    inputs: Vec<PathBuf>,
+    /// Whether the folder of unfinished work is the request's own.
+    begun: bool,
+    _lock: Lock,
+}
+
+impl Staging {
+    /// Starts or continues the folder for a request.
+    ///
+    /// Fails before anything is changed where the folder could not take its name in the end.
+    pub fn open(plan: &Plan<'_>) -> Result<Self, StagingError> {
+        let target = resolve(plan.target)?;
+        let name = target
+            .file_name()
+            .ok_or_else(|| StagingError::NoName(target.clone()))?;
+        let name = name.to_string_lossy();
+        let mut staging = Self {
+            partial: target.with_file_name(format!("{name}.partial")),
+            kind: plan.kind,
+            existing: plan.existing,
+            inputs: plan.inputs.iter().map(|path| (*path).to_owned()).collect(),
+            begun: false,
+            _lock: Lock::beside(&target)?,
+            target,
+        };
+        let left = staging.left()?;
+        staging.go_back(&left, plan.identity)?;
+        staging.check_target()?;
+        staging.begin(&left, plan.identity)?;
+        staging.begun = true;
+        Ok(staging)
+    }
+
+    /// Where a file of the folder lies for now.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.partial.join(FILES).join(file)
+    }
+
+    /// Where what only a second try needs is kept: it does not become part of the folder.
+    pub fn journal(&self, name: &str) -> PathBuf {
+        self.partial.join(format!("{name}.{JOURNAL}"))
+    }
+
+    /// Writes one file.
+    pub fn write(&self, file: &str, bytes: &[u8]) -> Result<(), StagingError> {
+        let path = self.path(file);
+        let folder = parent(&path);
+        fs::create_dir_all(folder).map_err(StagingError::write(folder))?;
+        let write = || fs::write(&path, bytes);
+        Step::OutputWrite
+            .run(write)
+            .map_err(StagingError::write(&path))
+    }
+
+    /// Removes the files so far: for work that does not go on where it stopped.
+    pub fn empty(&self) -> Result<(), StagingError> {
+        let files = self.partial.join(FILES);
+        remove(&files, Step::StagingClear)?;
+        fs::create_dir_all(&files).map_err(StagingError::write(&files))
+    }
+
+    /// Gives the folder its name.
+    pub fn finish(self) -> Result<(), StagingError> {
+        let files = self.partial.join(FILES);
+        self.check_target().map_err(|error| match error {
+            StagingError::Occupied(path) => StagingError::Appeared {
+                path,
+                kept: self.partial.clone(),
+            },
+            other => other,
+        })?;
+        let system = |path: &'static str| {
+            let path = self.partial.join(path);
+            move |source| StagingError::Write { path, source }
+        };
+        sync(&files).map_err(system(FILES))?;
+        let (request, finished) = (self.partial.join(REQUEST), self.partial.join(FINISHED));
+        let announce = || fs::rename(&request, &finished);
+        Step::FinishAnnounce
+            .run(announce)
+            .map_err(system(FINISHED))?;
+        if self.existing == Existing::Replace && holds_anything(&self.target) {
+            let aside = || fs::rename(&self.target, self.partial.join(REPLACED));
+            let moved = Step::FinishAside.run(aside);
+            moved.map_err(StagingError::write(&self.target))?;
+        }
+        // Over an empty folder this works; over one that somebody has just filled it does not.
+        let publish = || fs::rename(&files, &self.target);
+        let published = Step::FinishPublish.run(publish);
+        published.map_err(|source| match source.kind() {
+            io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {
+                StagingError::Appeared {
+                    path: self.target.clone(),
+                    kept: self.partial.clone(),
+                }
+            }
+            _ => StagingError::write(&self.target)(source),
+        })?;
+        let _ = sync(parent(&self.target));
+        self.remove_all(Step::FinishClean)
+    }
+
+    /// Takes everything away, for a request that ends without a result.
+    pub fn discard(self) {
+        // What cannot be removed carries our mark, and the next run tries again.
+        let _ = self.remove_all(Step::StagingDiscard);
+    }
+
+    /// Ends without a result but keeps the journals, from which a second try goes on; says where they
+    /// are, if there are any.
+    pub fn keep_journals(self) -> Option<PathBuf> {
+        let _ = fs::remove_dir_all(self.partial.join(FILES));
+        let left = entries(&self.partial).unwrap_or_default();
+        let holds_rows = |name: &OsString| {
+            let size = fs::metadata(self.partial.join(name)).map_or(0, |found| found.len());
+            is_journal(name) && size > 0
+        };
+        if left.iter().any(holds_rows) {
+            return Some(self.partial.clone());
+        }
+        self.discard();
+        None
+    }
+
+    /// What an earlier run has left.
+    fn left(&self) -> Result<Left, StagingError> {
+        let system = StagingError::write(&self.partial);
+        match fs::symlink_metadata(&self.partial) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Left::Nothing),
+            Err(error) => return Err(system(error)),
+            Ok(found) if !found.is_dir() => {
+                return Err(StagingError::InTheWay(self.partial.clone()));
+            }
+            Ok(_) => {}
+        }
+        let names = entries(&self.partial).map_err(system)?;
+        if let Some(identity) = marked(&self.partial.join(FINISHED)) {
+            return Ok(if names.iter().any(|name| name == FILES) {
+                Left::Announced(identity)
+            } else {
+                Left::Published(identity)
+            });
+        }
+        if let Some(identity) = marked(&self.partial.join(REQUEST)) {
+            return Ok(Left::Begun(identity));
+        }
+        // A run may be killed before its mark is whole; nothing else of ours is there by then.
+        let unmarked = [REQUEST, UNFINISHED_REQUEST];
+        if names
+            .iter()
+            .all(|name| unmarked.iter().any(|own| name == own))
+            && names.iter().all(|name| is_short(&self.partial.join(name)))
+        {
+            return Ok(Left::Begun(String::new()));
+        }
+        Err(StagingError::InTheWay(self.partial.clone()))
+    }
+
+    /// Undoes a finish that was cut off, so that work goes on before it.
+    fn go_back(&self, left: &Left, identity: &str) -> Result<(), StagingError> {
+        let (files, replaced) = (self.partial.join(FILES), self.partial.join(REPLACED));
+        let restore = |from: &Path, to: &Path| {
+            let step = Step::StagingRestore.run(|| fs::rename(from, to));
+            step.map_err(StagingError::write(to))
+        };
+        match left {
+            // The old folder was moved aside and the new one has not come: the old one goes back.
+            Left::Announced(_) => {
+                if replaced.exists() && !self.target.exists() {
+                    restore(&replaced, &self.target)?;
+                }
+                restore(&self.partial.join(FINISHED), &self.partial.join(REQUEST))
+            }
+            // All but the cleaning was done. The same request takes its folder back and finishes
+            // again, since it still has to say what it found; any other one leaves it.
+            Left::Published(own) if own == identity => {
+                remove(&replaced, Step::StagingClear)?;
+                if self.target.exists() {
+                    restore(&self.target, &files)?;
+                }
+                restore(&self.partial.join(FINISHED), &self.partial.join(REQUEST))
+            }
+            Left::Published(_) => self.remove_all(Step::StagingClear),
+            Left::Nothing | Left::Begun(_) => Ok(()),
+        }
+    }
+
+    /// Fails where the folder could not take its name.
+    fn check_target(&self) -> Result<(), StagingError> {
+        match fs::read_dir(&self.target).map(Iterator::count) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(StagingError::write(&self.target)(error)),
+        }
+        if self.existing == Existing::Keep {
+            return Err(StagingError::Occupied(self.target.clone()));
+        }
+        let signature = self.kind.signature().iter();
+        if !signature
+            .into_iter()
+            .all(|file| self.target.join(file).is_file())
+        {
+            return Err(StagingError::NotOurs {
+                path: self.target.clone(),
+                kind: self.kind.name(),
+            });
+        }
+        let resolved = self.target.canonicalize();
+        let resolved = resolved.map_err(StagingError::write(&self.target))?;
+        let inside = |input: &&PathBuf| {
+            let input = input.canonicalize();
+            input.is_ok_and(|input| input.starts_with(&resolved))
+        };
+        match self.inputs.iter().find(inside) {
+            None => Ok(()),
+            Some(input) => Err(StagingError::HoldsInput {
+                path: self.target.clone(),
+                input: input.clone(),
+            }),
+        }
+    }
+
+    /// Makes the folder of unfinished work the request's own.
+    fn begin(&self, left: &Left, identity: &str) -> Result<(), StagingError> {
+        let files = self.partial.join(FILES);
+        if !left.is_of(identity) {
+            self.clear()?;
+            let create = || fs::create_dir_all(&self.partial);
+            let created = Step::StagingCreate.run(create);
+            created.map_err(StagingError::write(&self.partial))?;
+            self.mark(identity)
+                .map_err(StagingError::write(&self.partial))?;
+        }
+        remove(&self.partial.join(REPLACED), Step::StagingClear)?;
+        fs::create_dir_all(&files).map_err(StagingError::write(&files))
+    }
+
+    fn mark(&self, identity: &str) -> io::Result<()> {
+        let unfinished = self.partial.join(UNFINISHED_REQUEST);
+        Step::StagingMark.run(|| {
+            let mut file = File::create(&unfinished)?;
+            file.write_all(format!("{MARK}\n{identity}\n").as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&unfinished, self.partial.join(REQUEST))
+        })
+    }
+
+    /// Removes what another request has left, but for its journals: these know themselves whom they serve.
+    fn clear(&self) -> Result<(), StagingError> {
+        let Ok(names) = entries(&self.partial) else {
+            return Ok(());
+        };
+        let others = names.iter().filter(|name| {
+            !is_journal(name) && *name != OsStr::new(REQUEST) && *name != OsStr::new(FINISHED)
+        });
+        for name in others {
+            remove(&self.partial.join(name), Step::StagingClear)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the folder of unfinished work, its mark last.
+    fn remove_all(&self, step: Step) -> Result<(), StagingError> {
+        let system = || StagingError::write(&self.partial);
+        let names = entries(&self.partial).map_err(system())?;
+        let (marks, others): (Vec<_>, Vec<_>) = names
+            .into_iter()
+            .partition(|name| [REQUEST, FINISHED].iter().any(|mark| name == mark));
+        for name in others.iter().chain(&marks) {
+            remove(&self.partial.join(name), step)?;
+        }
+        step.run(|| fs::remove_dir(&self.partial)).map_err(system())
+    }
+}
+
+impl Drop for Staging {
+    /// Leaves nothing behind where nothing was made.
+    fn drop(&mut self) {
+        if !self.begun {
+            return;
+        }
+        let names = entries(&self.partial).unwrap_or_default();
+        let pristine = |name: &OsString| {
+            name == REQUEST || name == FILES && !holds_anything(&self.partial.join(FILES))
+        };
+        if names.iter().all(pristine) && names.iter().any(|name| name == REQUEST) {
+            let _ = self.remove_all(Step::StagingDiscard);
+        }
+    }
+}
+
+/// Removes a file or folder, where there is one.
+fn remove(path: &Path, step: Step) -> Result<(), StagingError> {
+    let remove = || match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if found.is_dir() => step.run(|| fs::remove_dir_all(path)),
+        Ok(_) => step.run(|| fs::remove_file(path)),
+    };
+    remove().map_err(StagingError::write(path))
+}
+
+/// Name of a mark that is not whole yet.
+const UNFINISHED_REQUEST: &str = "request.txt.tmp";
+
+/// What an earlier run has left, with the request that it was for.
+#[derive(Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// Unfinished work.
+    Begun(String),
+    /// Work that is whole and does not have its name yet.
+    Announced(String),
+    /// The new folder has its name; some of the rest may be removed.
+    Published(String),
+}
+
+impl Left {
+    fn is_of(&self, request: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Begun(own) | Self::Announced(own) | Self::Published(own) => own == request,
+        }
+    }
+}
+
+/// The request in a marked file; none where the file is not ours.
+fn marked(path: &Path) -> Option<String> {
+    let found = fs::symlink_metadata(path).ok()?;
+    if !found.is_file() || found.len() > MAX_MARK {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    match text
+        .strip_prefix(MARK)
+        .and_then(|rest| rest.strip_prefix('\n'))
+    {
+        Some(identity) => Some(identity.trim_end().to_owned()),
+        // Before there was a first line, the file held a SHA-256 and nothing else.
+        None => is_hash(&text).then_some(text),
+    }
+}
+
+fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Whether a file may be a mark that was cut off.
+fn is_short(path: &Path) -> bool {
+    fs::read(path).is_ok_and(|bytes| format!("{MARK}\n").as_bytes().starts_with(&bytes))
+        || marked(path).is_some()
+}
+
+fn is_journal(name: &OsStr) -> bool {
+    Path::new(name).extension() == Some(OsStr::new(JOURNAL))
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn holds_anything(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// The folder that a path lies in.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A link to a folder stays a link; what it points at is filled.
+fn resolve(target: &Path) -> Result<PathBuf, StagingError> {
+    let resolved = if target.is_symlink() {
+        let resolved = target.canonicalize();
+        resolved.map_err(|_| StagingError::Dangling(target.to_owned()))?
+    } else {
+        target.to_owned()
+    };
+    match fs::metadata(&resolved) {
+        Ok(found) if !found.is_dir() => Err(StagingError::NotAFolder(resolved)),
+        Ok(_) if is_mount_point(&resolved) => Err(StagingError::MountPoint(resolved)),
+        _ => Ok(resolved),
+    }
+}
+
+/// Makes sure that a folder's entries are on the disk before its name changes.
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all())
+}
+
+/// Whether another file system begins at a folder, so that it cannot be renamed.
+#[cfg(unix)]
+fn is_mount_point(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(resolved) = folder.canonicalize() else {
+        return false;
+    };
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+    let above = resolved.parent();
+    above.is_none_or(|above| device(above) != device(&resolved)) || is_listed(&resolved)
+}
+
+#[cfg(not(unix))]
+fn is_mount_point(_: &Path) -> bool {
+    false
+}
+
+/// Whether the system lists a folder as mounted; a folder can be mounted from the same device.
+#[cfg(unix)]
+fn is_listed(folder: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    // Spaces and the like are written as octal numbers.
+    let plain = |place: &str| {
+        let characters = [
+            ("\\040", " "),
+            ("\\011", "\t"),
+            ("\\012", "\n"),
+            ("\\134", "\\"),
+        ];
+        characters
+            .iter()
+            .fold(place.to_owned(), |text, (from, to)| text.replace(from, to))
+    };
+    places
+        .into_iter()
+        .any(|place| Path::new(&plain(place)) == folder)
+}
+
+#[cfg(test)]
+#[path = "staging_tests.rs"]
+mod tests;
