@@ -421,6 +421,16 @@ pub enum PosteriorName {
     Joint,
 }
 
+impl PosteriorName {
+    /// As it is typed and reported.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Levels => "levels",
+            Self::Joint => "joint",
+        }
+    }
+}
+
 /// A correction of the real output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]

@@ -158,7 +158,11 @@ mod tests {
         let text = "DefaultCPUAllocator: can't allocate memory: you tried";
         let memory = Panicked::new(TCH, 7, text, "");
         assert!(matches!(memory, Panicked::Memory { .. }), "{memory}");
-        assert!(memory.to_string().contains("lower `batch`, or the widths under `network`"));
+        assert!(
+            memory
+                .to_string()
+                .contains("lower `batch`, or the widths under `network`")
+        );
         let text = "shape '[3]' is invalid\nException raised from";
         let libtorch = Panicked::new(TCH, 7, text, "");
         assert_eq!(

@@ -21,6 +21,7 @@ use crate::progress::Progress;
 use crate::sample::MAX_JOINT_LABELS;
 use crate::session::{Machine, Session};
 use crate::settings::{DEFAULT_TV, SampleSettings};
+use crate::weigh;
 
 /// Proposals looked at where there is no bank and nothing else is said.
 pub const DEFAULT_PROPOSALS: usize = 1 << 16;
@@ -83,6 +84,8 @@ pub struct Found {
     pub proposals: usize,
     /// Joint classes that there are.
     pub joint_classes: u64,
+    /// Which posterior weighs items: `joint`, or `levels` of the class output.
+    pub posterior: &'static str,
     /// Those shown.
     pub classes: Vec<JointClass>,
 }
@@ -140,6 +143,7 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
     Ok(Found {
         proposals,
         joint_classes,
+        posterior: weigh::posterior(&bundle, &request.settings)?.name(),
         classes,
     })
 }

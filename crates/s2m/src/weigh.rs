@@ -75,7 +75,10 @@ pub fn calibration(
 }
 
 /// Which posterior a request means. What only levels have asks for levels.
-fn posterior(bundle: &Bundle, settings: &SampleSettings) -> Result<PosteriorName, Error> {
+pub(crate) fn posterior(
+    bundle: &Bundle,
+    settings: &SampleSettings,
+) -> Result<PosteriorName, Error> {
     let changes = settings.overrides;
     let for_levels = [
         (

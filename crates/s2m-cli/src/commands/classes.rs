@@ -109,10 +109,11 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
     if !args.talk.quiet {
         writeln!(
             streams.err,
-            "{} of {} joint classes, from {} proposals",
+            "{} of {} joint classes, from {} proposals, by the posterior `{}`",
             found.classes.len(),
             found.joint_classes,
-            found.proposals
+            found.proposals,
+            found.posterior
         )?;
     }
     Ok(Answer::Yes)

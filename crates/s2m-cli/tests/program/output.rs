@@ -217,7 +217,7 @@ fn classes_lists_every_joint_class_from_a_bank() {
     assert_eq!(starts, ["A - B", "B - A", "A + B"]);
     assert!(
         ran.err
-            .contains("3 of 3 joint classes, from 60000 proposals"),
+            .contains("3 of 3 joint classes, from 60000 proposals, by the posterior `levels`"),
         "{}",
         ran.err
     );

@@ -5,7 +5,7 @@
 //! round 1          targets by sorted levels of the class networks; students, one per fold, learn them
 //! round 2, …       targets by the students of the round before, each for its own fold, which the same students go on
 //!                  to learn in a third of the passes
-//! the student      all items, with the targets of the best round
+//! the student      all items, with the targets of the best round, in twice the passes
 //! ```
 //!
 //! The power ρ of the first round, the number of rounds, all temperatures and the length of every training are chosen by
@@ -119,6 +119,9 @@ fn is_false(key: &bool) -> bool {
 
 /// Later rounds go on from the students of the round before, in so many times fewer passes.
 const SHORTER: u64 = 3;
+
+/// The student of all items begins anew, and so takes more passes than each round.
+const LONGER: u64 = 2;
 
 /// Rounds end after so many that were no better than the best before.
 const PATIENCE: usize = 2;
@@ -514,10 +517,12 @@ impl Work<'_> {
         let items = self.items.shallow_clone();
         let sources: Vec<usize> = (0..owners.len()).collect();
         let feed = Feed::of(&self.generators.loaded, &parts, &sources, items);
+        let epochs = self.epochs();
         let lesson = Given {
             showings,
             targets,
             from,
+            passes: from.map_or(epochs, |_| epochs.div_ceil(SHORTER)),
         };
         self.train(name, &owners, feed, &lesson)
     }
@@ -563,6 +568,7 @@ impl Work<'_> {
             showings,
             targets,
             from,
+            passes,
         } = *given;
         let network = Student {
             trunk: self.trunk.clone(),
@@ -580,7 +586,7 @@ impl Work<'_> {
             folder.join("best.safetensors"),
             folder.join("weights.safetensors"),
         );
-        let steps = self.steps(owners, &feed, from.is_some());
+        let steps = self.steps(owners, &feed, passes);
         let plan_name = format!("label sets, {name}");
         let plan = Plan {
             what: &plan_name,
@@ -658,16 +664,17 @@ impl Work<'_> {
     }
 
     /// Steps of a training whose networks draw from a feed.
-    fn steps(&self, owners: &[usize], feed: &Feed, goes_on: bool) -> u64 {
-        let mut epochs = self.joint.epochs.unwrap_or(self.settings.epochs);
-        if goes_on {
-            epochs = epochs.div_ceil(SHORTER);
-        }
+    fn steps(&self, owners: &[usize], feed: &Feed, passes: u64) -> u64 {
         let most = (0..owners.len() as i64)
             .map(|at| feed.count(at))
             .max()
             .unwrap_or(1);
-        epochs.saturating_mul(most.div_ceil(self.settings.batch.unsigned_abs()))
+        passes.saturating_mul(most.div_ceil(self.settings.batch.unsigned_abs()))
+    }
+
+    /// Passes of a training that begins anew.
+    fn epochs(&self) -> u64 {
+        self.joint.epochs.unwrap_or(self.settings.epochs)
     }
 
     /// The showings that a network judges, and their items.
@@ -879,6 +886,7 @@ impl Work<'_> {
             showings: Some(showings),
             targets: Some(targets),
             from: None,
+            passes: self.epochs().saturating_mul(LONGER),
         };
         let student = self.train("student", &owners, feed, &given)?;
         for (owner, report) in report.iter_mut().enumerate() {
@@ -936,6 +944,8 @@ struct Given<'a> {
     targets: Option<&'a [Vec<f32>]>,
     /// Weights to go on from.
     from: Option<&'a Parameters>,
+    /// Passes over the items.
+    passes: u64,
 }
 
 /// For every replica the networks of the training that it chose.

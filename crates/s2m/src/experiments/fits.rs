@@ -156,10 +156,7 @@ impl Drawing {
     }
 
     fn words(self) -> String {
-        let posterior = match self.posterior {
-            PosteriorName::Levels => "levels",
-            PosteriorName::Joint => "joint",
-        };
+        let posterior = self.posterior.name();
         match self.say {
             1.0 => posterior.to_owned(),
             0.0 => format!("{posterior}, no D_v"),
