@@ -61,7 +61,7 @@ fn interrupted_cross_fitting_ends_with_the_same_bytes() {
     let folder = tempdir().unwrap();
     let gan = folder.path().join("gan");
     train_gan(&gan_settings(WGAN_GP, "[0]", 5), &gan);
-    let extra = "real = { fit = \"frozen\", epochs = 1 }\nnetwork = { kind = \"mlp\", hidden = [24, 24] }\njoint = { rounds = 2, epochs = 12 }\ncalibration = { generated = 1000 }";
+    let extra = "real = { fit = \"frozen\", epochs = 1 }\nnetwork = { kind = \"mlp\", hidden = [24, 24] }\njoint = { rounds = 3, epochs = 24 }\ncalibration = { generated = 1000 }";
     let settings = classifier_settings(&gan, extra);
     let [whole, killed] = ["whole", "killed"].map(|name| folder.path().join(name));
     classifier::train(&settings, &whole, &machine()).unwrap();
@@ -80,7 +80,7 @@ fn interrupted_cross_fitting_ends_with_the_same_bytes() {
             .spawn()
             .unwrap();
         // Longer each time, so that it ends however slow the machine is.
-        let mut left = 1500 + 500 * attempt;
+        let mut left = 1000 + 400 * attempt;
         let ended = loop {
             match child.try_wait().unwrap() {
                 Some(status) => break Some(status),

@@ -524,7 +524,7 @@ impl Court {
     fn verdicts(&self, evaluator: &Evaluator<'_>, folder: &Path) -> Result<Vec<u8>, Error> {
         let drawn = Drawn::query(
             folder.to_owned(),
-            Way::of(&self.labels.names().next().unwrap_or_default()),
+            Way::of(self.labels.names().next().unwrap_or_default()),
         )?;
         let count = evaluator.bank.get() as u64;
         let generator = drawn.generator().digest().to_string();

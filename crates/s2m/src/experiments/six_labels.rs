@@ -93,7 +93,7 @@ impl Row {
         self
     }
 
-    const fn as_printed(mut self) -> Self {
+    const fn printed(mut self) -> Self {
         self.density = DensityChoice::Paper;
         self
     }
@@ -124,7 +124,7 @@ const ROWS: [Row; 11] = [
     LEVELS,
     Row {
         name: "levels, as the paper prints them",
-        ..LEVELS.as_printed()
+        ..LEVELS.printed()
     },
     ROUND_1,
     ROUND_2,
