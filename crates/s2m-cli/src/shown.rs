@@ -27,9 +27,12 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
     }
-    let characters = text.chars().map(|c| match is_obeyed(c) {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
+    let characters = text.chars().map(|c| {
+        if is_obeyed(c) {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
     });
     Cow::Owned(characters.collect())
 }
@@ -58,7 +61,8 @@ mod tests {
     fn what_a_terminal_would_obey_is_written_out() {
         let mut out = Vec::new();
         let mut shown = Shown(&mut out);
-        write!(shown, "a\tb\n{}é\u{9b}2J\u{202e}", "\u{1b}]0;title\u{7}").unwrap();
+        let title = "\u{1b}]0;title\u{7}";
+        write!(shown, "a\tb\n{title}é\u{9b}2J\u{202e}").unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "a\tb\n\\u{1b}]0;title\\u{7}é\\u{9b}2J\\u{202e}");
         assert!(matches!(escaped("plain, é ✓"), Cow::Borrowed(_)));

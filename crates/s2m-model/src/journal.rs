@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! header   magic, version, labels, conditional, length of identity, identity, checksum
-//! record   rows (u32), rows × width numbers (f32), checksum (u32) of both
+//! record   rows (u32), rows × width numbers (f32), checksum (u32) of both and of its place in the file
 //! record   …
 //! ```
 //!
 //! All numbers are little-endian; the checksum is CRC-32 (ISO-HDLC, as in gzip). A record counts
-//! once all of it is there, so whatever a crash leaves behind is whole records and a tail to cut.
+//! once all of it is there, so whatever a crash leaves behind is whole records and a tail to cut. A
+//! record that was lost, doubled or moved is noticed by its place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
@@ -22,7 +23,7 @@ use crate::logits::{Logits, RowShape};
 const MAGIC: &[u8; 8] = b"s2m-rows";
 
 /// Version of the file format; a journal of another version is started afresh.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Why a journal cannot be kept.
 #[derive(Debug, Error)]
@@ -125,7 +126,7 @@ impl Journal {
         }
         // The row count is a u32; beyond it one record becomes several.
         for rows in rows.chunks(width * u32::MAX as usize) {
-            self.write(&record(rows, width))?;
+            self.write(&record(rows, width, self.length))?;
         }
         Ok(())
     }
@@ -223,11 +224,11 @@ fn header(identity: &str, shape: RowShape) -> Vec<u8> {
     bytes
 }
 
-fn record(rows: &[f32], width: usize) -> Vec<u8> {
+fn record(rows: &[f32], width: usize, place: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(rows.len() * 4 + 8);
     bytes.extend(((rows.len() / width) as u32).to_le_bytes());
     bytes.extend(rows.iter().flat_map(|value| value.to_le_bytes()));
-    bytes.extend(crc32(&[&bytes]).to_le_bytes());
+    bytes.extend(crc32(&[&bytes, &place.to_le_bytes()]).to_le_bytes());
     bytes
 }
 
@@ -254,7 +255,7 @@ fn recover(file: &File, header: &[u8], shape: RowShape) -> io::Result<Option<Fou
         length: header.len() as u64,
     };
     let mut bytes = Vec::new();
-    while let Some(length) = read_record(&mut reader, size - found.length, shape, &mut bytes)? {
+    while let Some(length) = read_record(&mut reader, [found.length, size], shape, &mut bytes)? {
         found
             .rows
             .extend(bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)));
@@ -267,10 +268,11 @@ fn recover(file: &File, header: &[u8], shape: RowShape) -> io::Result<Option<Fou
 /// and none where the record is torn or damaged.
 fn read_record(
     reader: &mut impl Read,
-    left: u64,
+    [place, end]: [u64; 2],
     shape: RowShape,
     bytes: &mut Vec<u8>,
 ) -> io::Result<Option<u64>> {
+    let left = end - place;
     if left < 8 {
         return Ok(None);
     }
@@ -286,7 +288,7 @@ fn read_record(
     reader.read_exact(bytes)?;
     let mut checksum = [0; 4];
     reader.read_exact(&mut checksum)?;
-    let whole = u32::from_le_bytes(checksum) == crc32(&[&count, bytes]);
+    let whole = u32::from_le_bytes(checksum) == crc32(&[&count, bytes, &place.to_le_bytes()]);
     Ok(whole.then_some(data + 8))
 }
 
@@ -377,6 +379,31 @@ mod tests {
             fs::write(&path, damaged).unwrap();
             let kept = whole_rows(&ends, bit as u64 / 8);
             assert_eq!(reopen(&path).1.values(), numbers(0, kept), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_was_lost_doubled_or_moved_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.journal");
+        let ends = sample(&path);
+        let bytes = fs::read(&path).unwrap();
+        let [start, one, two, three] = [0, 1, 2, 3].map(|at| ends[at] as usize);
+        let pieces = [&bytes[start..one], &bytes[one..two], &bytes[two..three]];
+        for (order, kept) in [
+            (&[0, 2][..], 1),
+            (&[1, 2], 0),
+            (&[0, 0, 1, 2], 1),
+            (&[0, 2, 1], 1),
+            (&[0, 1, 1], 3),
+        ] {
+            let mut changed = bytes[..start].to_vec();
+            for &piece in order {
+                let piece: &[u8] = pieces[piece];
+                changed.extend(piece);
+            }
+            fs::write(&path, changed).unwrap();
+            assert_eq!(reopen(&path).1.values(), numbers(0, kept), "{order:?}");
         }
     }
 

@@ -91,6 +91,9 @@ pub fn steps(command: &mut Command, log: &Path) -> Vec<(Step, usize)> {
         .collect()
 }
 
+/// Longest time that a command is waited for.
+const LONGEST: Duration = Duration::from_mins(1);
+
 /// Holds a command at a step until it is let go.
 #[derive(Debug)]
 pub struct Gate {
@@ -119,7 +122,7 @@ impl Gate {
     pub fn wait(&self) {
         let started = Instant::now();
         while !self.go.with_extension("reached").exists() {
-            assert!(started.elapsed() < Duration::from_secs(60), "nobody came");
+            assert!(started.elapsed() < LONGEST, "nobody came");
             sleep(Duration::from_millis(2));
         }
     }

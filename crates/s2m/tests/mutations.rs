@@ -5,6 +5,7 @@
 //! `make fuzz` tries more of them: `S2M_FUZZ_CASES` of each kind, from the seed `S2M_FUZZ_SEED` on.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::print_stdout, reason = "`make fuzz` tells what it tried")]
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -91,10 +92,11 @@ fn survive(kind: &str, folder: &Path, file: &str, read: &dyn Fn(&Path) -> bool) 
         let before = contents(folder, &[]);
         let started = Instant::now();
         let read = std::panic::AssertUnwindSafe(|| read(folder));
-        match catch_unwind(read) {
-            Ok(fine) => well += usize::from(fine),
-            Err(_) => panic!("{kind}: {file}, seed {seed}, case {case} panics: {damaged:?}"),
-        }
+        let outcome = catch_unwind(read);
+        let Ok(fine) = outcome else {
+            panic!("{kind}: {file}, seed {seed}, case {case} panics: {damaged:?}");
+        };
+        well += usize::from(fine);
         let taken = started.elapsed();
         assert!(
             taken < PATIENCE,

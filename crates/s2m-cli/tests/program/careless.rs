@@ -212,32 +212,26 @@ fn a_flipped_bit_in_a_bank_is_said_and_not_drawn_from() {
 /// A network's first weights moved to a file of their own, which the manifest lists or does not.
 #[test]
 fn a_flipped_bit_in_weights_outside_the_onnx_file_is_said_where_they_are_listed() {
+    const FLOAT: i32 = 1;
     let root = tempfile::tempdir().unwrap();
     let mut files = exact::gaussians_exact().to_vec();
     let mut model = ModelProto::decode(files[2].1.as_slice()).unwrap();
     let graph = model.graph.as_mut().unwrap();
     // Numbers of a layer: those that say where to cut are read before the network runs.
-    const FLOAT: i32 = 1;
     let size = |t: &TensorProto| {
         t.float_data
             .len()
-            .max(t.raw_data.as_ref().map_or(0, |raw| raw.len()))
+            .max(t.raw_data.as_ref().map_or(0, Vec::len))
     };
     let floats = graph
         .initializer
         .iter_mut()
         .filter(|t| t.data_type == FLOAT);
     let tensor = floats.max_by_key(|t| size(t)).unwrap();
-    let bytes = tensor.raw_data.take().map_or_else(
-        || {
-            tensor
-                .float_data
-                .iter()
-                .flat_map(|v| v.to_le_bytes())
-                .collect()
-        },
-        |raw| raw.to_vec(),
-    );
+    let bytes: Vec<u8> = tensor.raw_data.take().unwrap_or_else(|| {
+        let floats = tensor.float_data.iter();
+        floats.flat_map(|value| value.to_le_bytes()).collect()
+    });
     tensor.float_data.clear();
     tensor.data_location = 1;
     tensor.external_data = vec![StringStringEntryProto {

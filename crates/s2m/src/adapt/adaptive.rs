@@ -40,6 +40,10 @@ const MAX_SEARCH: usize = 1 << 20;
 /// than the one before, and a search that still gets somewhere shows it sooner.
 const PATIENCE: usize = 8;
 
+/// By how much the log of nearness must grow to count as nearer: the largest of ever more numbers creeps up
+/// by itself.
+const NEARER: f64 = 0.05;
+
 /// Points of a fit, as a multiple of the effective ones wanted; more are thinned out.
 const POINTS_FACTOR: usize = 20;
 
@@ -186,7 +190,10 @@ impl Nearest {
             .iter()
             .copied()
             .fold(f64::NEG_INFINITY, f64::max);
-        if self.log_nearness.is_none_or(|before| best > before) {
+        if self
+            .log_nearness
+            .is_none_or(|before| best > before + NEARER)
+        {
             *self = Self {
                 log_nearness: Some(best),
                 stages_since: 0,

@@ -180,17 +180,7 @@ pub fn fit(
     progress: &dyn Progress,
 ) -> Result<Answer, Error> {
     let name = bundle_name(request)?;
-    let staging = Staging::open(&Plan {
-        target: request.out,
-        kind: output::Kind::Bundle,
-        identity: "fit",
-        existing: if request.replace {
-            Existing::Replace
-        } else {
-            Existing::Keep
-        },
-        inputs: &inputs(request),
-    })?;
+    let staging = begin(request)?;
     let settings = CalibrationSettings {
         likeness: request.training.likeness,
         ..CalibrationSettings::default()
@@ -277,6 +267,21 @@ pub fn fit(
         decided,
         notes,
     }))
+}
+
+/// The bundle in the making, locked for as long as that takes.
+fn begin(request: &Request<'_>) -> Result<Staging, Error> {
+    Ok(Staging::open(&Plan {
+        target: request.out,
+        kind: output::Kind::Bundle,
+        identity: "fit",
+        existing: if request.replace {
+            Existing::Replace
+        } else {
+            Existing::Keep
+        },
+        inputs: &inputs(request),
+    })?)
 }
 
 /// What a request reads, which is never replaced.
