@@ -1116,6 +1116,7 @@ mod tests {
     fn a_floor_is_what_purity_asks_for_unless_it_costs_too_much() {
         let settings = CalibrationSettings {
             purity: 0.9,
+            least_kept: 0.5,
             ..CalibrationSettings::default()
         };
         // Without the third item the mean posterior is 0.95.
