@@ -64,45 +64,51 @@ fn interrupted_cross_fitting_ends_with_the_same_bytes() {
     let extra = "real = { fit = \"frozen\", epochs = 1 }\nnetwork = { kind = \"mlp\", hidden = [24, 24] }\njoint = { rounds = 3, epochs = 24 }\ncalibration = { generated = 1000 }";
     let settings = classifier_settings(&gan, extra);
     let [whole, killed] = ["whole", "killed"].map(|name| folder.path().join(name));
-    classifier::train(&settings, &whole, &machine()).unwrap();
     let run_file = folder.path().join("run.toml");
     fs::write(&run_file, toml::to_string(&settings).unwrap()).unwrap();
-    let mut kills = 0;
-    for attempt in 0..60_u64 {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_s2m-train"))
+    let start = |out: &Path| {
+        Command::new(env!("CARGO_BIN_EXE_s2m-train"))
             .args([
                 "classifier".as_ref(),
                 run_file.as_os_str(),
                 "--out".as_ref(),
-                killed.as_os_str(),
+                out.as_os_str(),
             ])
+            // Sums of two threads may be rounded otherwise where other work takes their cores.
+            .env("OMP_NUM_THREADS", "1")
+            .env("MKL_NUM_THREADS", "1")
             .stderr(std::process::Stdio::null())
             .spawn()
-            .unwrap();
-        // Longer each time, so that it ends however slow the machine is.
-        let mut left = 1000 + 400 * attempt;
-        let ended = loop {
-            match child.try_wait().unwrap() {
-                Some(status) => break Some(status),
-                None if left == 0 => break None,
-                None => {
-                    std::thread::sleep(Duration::from_millis(50));
-                    left = left.saturating_sub(50);
-                }
+            .unwrap()
+    };
+    assert!(start(&whole).wait().unwrap().success());
+    // Killed a moment after each of these trainings has begun, however fast the machine is.
+    let mut kills = 0;
+    for begun in [
+        "class",
+        "round-1-power-1.6",
+        "round-2",
+        "round-3",
+        "student",
+    ] {
+        let mut child = start(&killed);
+        let place = killed.join("joint").join(begun);
+        while child.try_wait().unwrap().is_none() {
+            if place.exists() {
+                std::thread::sleep(Duration::from_millis(60));
+                child.kill().unwrap();
+                child.wait().unwrap();
+                kills += 1;
+                break;
             }
-        };
-        if let Some(status) = ended {
-            assert!(status.success(), "{status}");
-            break;
+            std::thread::sleep(Duration::from_millis(2));
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
     }
     assert!(
         kills >= 2,
         "the run ended after {kills} kills: nothing was shown"
     );
+    assert!(start(&killed).wait().unwrap().success());
     let kept = |folder: &Path| {
         let mut files = files(folder);
         files.retain(|(name, _)| {
