@@ -3,8 +3,6 @@
 //! The generators are files that nobody here has trained. Two trunks are fitted, each way of the real output is
 //! looked at by itself, and as a ceiling a network is shown every item's whole label set.
 
-use s2m_model::judge::Judge;
-
 use super::fits::{self, BANK, Court, Fit, Source, Subject};
 use super::stages::{self, Stage};
 use super::{Bench, Findings, stage};
@@ -53,19 +51,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let runs = bench.finish(&STAGES)?;
     let file = bench.place.run_file(&REFEREE)?;
     let recipe = stages::recipe(&file, DATA).expect("a test looks for the data set");
-    let court = match stage(&runs, REFEREE.name) {
-        Some(referee) => {
-            let path = referee.folder.join("referee.onnx");
-            let settings = &bench.request.machine.run;
-            let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
-            Some(Court::new(judge, &recipe)?)
-        }
-        None => None,
-    };
     let subject = Subject {
+        court: Court::open(bench, stage(&runs, REFEREE.name), &recipe)?,
         recipe,
         fits: &FITS,
-        court,
     };
     let rows = fits::rows(bench, &subject)?;
     Ok(Findings {

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
 use super::line::Line;
 use super::results::Table;
+use super::stages::Run;
 use super::{Bench, ExperimentError};
 use crate::error::Error;
 use crate::fit::{self, Joint, Network, Training};
@@ -476,7 +477,22 @@ pub(super) struct Court {
 }
 
 impl Court {
-    pub(super) fn new(judge: Judge, recipe: &DataRecipe) -> Result<Self, Error> {
+    /// The referee of a finished stage, for the classes of a recipe; none where it is not trained.
+    pub(super) fn open(
+        bench: &Bench<'_>,
+        referee: Option<&Run>,
+        recipe: &DataRecipe,
+    ) -> Result<Option<Self>, Error> {
+        let Some(referee) = referee else {
+            return Ok(None);
+        };
+        let path = referee.folder.join("referee.onnx");
+        let settings = &bench.request.machine.run;
+        let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
+        Self::new(judge, recipe).map(Some)
+    }
+
+    fn new(judge: Judge, recipe: &DataRecipe) -> Result<Self, Error> {
         let names = recipe.classes.iter().map(|class| class.name.clone());
         let labels = Labels::new(names).map_err(ExperimentError::from)?;
         let count = judge.output_sizes().next().unwrap_or(0);

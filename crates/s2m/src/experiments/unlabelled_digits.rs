@@ -4,8 +4,6 @@
 //! Labels are even, high and loop; the digits 1 and 3 have none of them, so the labelled data lacks them, while the
 //! generator makes all ten. Class outputs know nothing about them and are sure all the same.
 
-use s2m_model::judge::Judge;
-
 use super::fits::{self, BANK, Court, Fit, Source, Subject};
 use super::stages::{self, Stage};
 use super::{Bench, Findings, stage};
@@ -45,19 +43,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let runs = bench.finish(&[REFEREE])?;
     let file = bench.place.run_file(&LABELS)?;
     let recipe = stages::recipe(&file, DATA).expect("a test looks for the data set");
-    let court = match stage(&runs, REFEREE.name) {
-        Some(referee) => {
-            let path = referee.folder.join("referee.onnx");
-            let settings = &bench.request.machine.run;
-            let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
-            Some(Court::new(judge, &recipe)?)
-        }
-        None => None,
-    };
     let subject = Subject {
+        court: Court::open(bench, stage(&runs, REFEREE.name), &recipe)?,
         recipe,
         fits: &FITS,
-        court,
     };
     let rows = fits::rows(bench, &subject)?;
     Ok(Findings {
