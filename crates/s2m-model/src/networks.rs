@@ -532,6 +532,8 @@ fn cuda(fast: bool) -> ExecutionProviderDispatch {
     ep::CUDA::default()
         .with_conv_algorithm_search(search)
         .with_tf32(fast)
+        // By powers of two one session holds most of a card, and nothing else can work beside it.
+        .with_arena_extend_strategy(ep::ArenaExtendStrategy::SameAsRequested)
         .build()
         .error_on_failure()
 }

@@ -1,6 +1,9 @@
 //! Whole experiments with a trainer that writes small networks: stages, measurements, results.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "experiments/cifar.rs"]
+mod cifar;
+
 use std::cell::RefCell;
 use std::fs;
 use std::num::NonZeroUsize;

@@ -39,7 +39,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Folder with `mnist` and `fashion-mnist` as idx files, where pictures are needed
+    /// Folder with `mnist` and `fashion-mnist` as idx files and `cifar10` in its binary version, where pictures are needed
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
@@ -56,7 +56,12 @@ pub(crate) struct ReproduceArgs {
     seeds: Option<Vec<u64>>,
 
     /// Rows to make, by name, in experiments whose rows can be made apart; others are taken from what is there
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(
+        long,
+        visible_alias = "row",
+        value_name = "NAME,…",
+        value_delimiter = ','
+    )]
     rows: Option<Vec<String>>,
 
     /// Samples per line

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
 use super::line::Line;
 use super::results::Table;
-use super::stages::Run;
+use super::stages::{self, Run};
 use super::{Bench, ExperimentError};
 use crate::error::Error;
 use crate::fit::{self, Joint, Network, Training};
@@ -58,6 +58,8 @@ pub(super) enum Source {
     File(&'static str),
     /// The generator of an embedded bundle.
     Embedded(&'static str),
+    /// The generator that a stage has trained with the seed of the row.
+    Stage(&'static str),
 }
 
 /// What is fitted.
@@ -394,7 +396,12 @@ fn add_rows(
 
 impl Source {
     /// The generator as a file, where it is there.
-    fn file(self, work: &Path, data: Option<&Path>, seed: u64) -> Result<Option<PathBuf>, Error> {
+    fn file(
+        self,
+        work: &Path,
+        data: Option<&Path>,
+        (recipe, seed): (&str, u64),
+    ) -> Result<Option<PathBuf>, Error> {
         match self {
             Self::File(name) => {
                 let name = name.replace("{seed}", &seed.to_string());
@@ -414,6 +421,11 @@ impl Source {
                     write_whole(&path, bytes)?;
                 }
                 Ok(found.map(|_| path))
+            }
+            Self::Stage(name) => {
+                let folder = work.join(stages::seeded(name, seed));
+                let path = folder.join(format!("{recipe}/seed-{seed}/generator.onnx"));
+                Ok(Some(path).filter(|path| path.is_file()))
             }
         }
     }
@@ -444,12 +456,13 @@ pub(super) fn fitted(
         return Ok(None);
     };
     fs::create_dir_all(folder).map_err(Error::write(folder))?;
+    let of = (recipe.name.as_str(), seed);
+    let Some(generator) = fit.generator.file(folder, bench.place.data, of)? else {
+        return Ok(None);
+    };
     let text = toml::to_string(recipe).map_err(|e| Error::Setting(e.to_string()))?;
     let recipe = folder.join(format!("{}.toml", recipe.name));
     write_whole(&recipe, text.as_bytes())?;
-    let Some(generator) = fit.generator.file(folder, bench.place.data, seed)? else {
-        return Ok(None);
-    };
     let trained_by = fit.trained_by.unwrap_or(fit.name);
     let work = folder.join(format!("{trained_by}-seed-{seed}-fit"));
     let request = fit::Request {
@@ -471,9 +484,9 @@ pub(super) fn fitted(
 
 /// Who judges, and what the original classes mean.
 pub(super) struct Court {
-    judge: Judge,
-    classes: Vec<LabelSet>,
-    labels: Labels,
+    pub(super) judge: Judge,
+    pub(super) classes: Vec<LabelSet>,
+    pub(super) labels: Labels,
 }
 
 impl Court {
@@ -513,12 +526,12 @@ impl Court {
     }
 
     /// Whether any class satisfies a query.
-    fn exists(&self, query: &Query) -> bool {
+    pub(super) fn exists(&self, query: &Query) -> bool {
         self.classes.iter().any(|set| query.holds(*set))
     }
 
     /// Which class each picture is of, given as levels with channels last.
-    fn classes_of(&self, levels: &[f32]) -> Result<Vec<u8>, Error> {
+    pub(super) fn classes_of(&self, levels: &[f32]) -> Result<Vec<u8>, Error> {
         let size: usize = self.judge.item_shape().iter().product();
         let channels = self.judge.item_shape()[0];
         let plane = size / channels;

@@ -96,9 +96,24 @@ pub(crate) struct Workplace<'a> {
 impl Workplace<'_> {
     /// Finishes a stage; none where it is unfinished and stays so.
     pub(crate) fn finish(&self, stage: &Stage) -> Result<Option<Run>, Error> {
-        let file = self.run_file(stage)?;
-        let run_file = self.work.join(format!("{}.toml", stage.name));
-        let folder = self.work.join(stage.name);
+        self.finish_as(stage, stage.name, self.run_file(stage)?)
+    }
+
+    /// The same for one seed alone, in a folder of its own, on the generator of that seed.
+    pub(crate) fn finish_seed(&self, stage: &Stage, seed: u64) -> Result<Option<Run>, Error> {
+        let mut file = self.run_file(stage)?;
+        if let Some(seeds) = file.get_mut("seeds") {
+            *seeds = Value::Array(vec![Value::Integer(seed.cast_signed())]);
+        }
+        if let Some(Value::String(gan)) = file.get_mut("gan") {
+            *gan = seeded(gan, seed);
+        }
+        self.finish_as(stage, &seeded(stage.name, seed), file)
+    }
+
+    fn finish_as(&self, stage: &Stage, name: &str, file: Table) -> Result<Option<Run>, Error> {
+        let run_file = self.work.join(format!("{name}.toml"));
+        let folder = self.work.join(name);
         fs::create_dir_all(&self.work).map_err(Error::write(&self.work))?;
         write_whole(&run_file, file.to_string().as_bytes())?;
         if !folder.join(DONE).is_file() {
@@ -110,7 +125,7 @@ impl Workplace<'_> {
                 run_file: &run_file,
                 out: &folder,
             };
-            let note = format!("stage `{}`, in {}", stage.name, folder.display());
+            let note = format!("stage `{name}`, in {}", folder.display());
             self.progress.note(&note);
             let ended = trainer.train(&job)?;
             if ended == Ended::No || !folder.join(DONE).is_file() {
@@ -151,6 +166,11 @@ impl Workplace<'_> {
         let (name, data) = (name.to_owned(), data.to_owned());
         Err(ExperimentError::NoDataFolder { name, data }.into())
     }
+}
+
+/// The name of a stage that is trained for one seed.
+pub(crate) fn seeded(name: &str, seed: u64) -> String {
+    format!("{name}-seed-{seed}")
 }
 
 /// Makes sure that classifiers were trained for the generators that are there now.
@@ -512,11 +532,11 @@ mod tests {
         };
         assert_eq!(
             message(None),
-            "this experiment needs pictures\nhint: pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip)"
+            "this experiment needs pictures\nhint: pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip), and `cifar10` (its binary version) for colour"
         );
         assert_eq!(
             message(Some(Path::new("/nowhere"))),
-            "there is no folder `mnist` in `/nowhere`\nhint: pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip)"
+            "there is no folder `mnist` in `/nowhere`\nhint: pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip), and `cifar10` (its binary version) for colour"
         );
         assert!(!root.path().join("work").exists());
     }
