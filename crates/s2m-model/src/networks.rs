@@ -29,8 +29,9 @@ use crate::runtime::Runtime;
 /// pictures of 28×28, any batch from 8 on for 32×32 in colour, 512 or more for points.
 const CPU_NUMBERS: usize = 1 << 16;
 
-/// The same on a graphics card, which wants more to do at a time.
-const CUDA_NUMBERS: usize = 1 << 22;
+/// The same on a graphics card, which wants more to do at a time. In 32 bits a convolution may take ten megabytes
+/// of room for a picture of 32×32, and every copy of a network keeps its own.
+const CUDA_NUMBERS: usize = 1 << 20;
 
 /// Numbers that a processor works on at a time; batches are multiples of it.
 const LANES: usize = 8;

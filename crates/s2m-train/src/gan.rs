@@ -58,6 +58,9 @@ pub struct GanSettings {
     pub log_every: u64,
     #[serde(default = "every_10000")]
     pub grid_every: u64,
+    /// Steps between generators that are kept beside the finished one; none where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_every: Option<u64>,
     pub objective: ObjectiveSettings,
     pub optimizer: OptimizerSettings,
     /// Of the critics, where they have another.
@@ -101,6 +104,9 @@ pub const WEIGHTS: &str = "generator.safetensors";
 /// What the numbers of classes mean; beside generators that take one.
 const CLASSES: &str = "classes.json";
 
+/// Folder of generators that are kept on the way.
+const KEPT: &str = "steps";
+
 /// Items on a sample grid, and latents in an export's check.
 const SHOWN: i64 = 64;
 const SHOWN_POINTS: i64 = 4096;
@@ -122,6 +128,10 @@ impl GanSettings {
             self.batch
         );
         ensure!(self.grid_every > 0, "`grid-every` must be above 0");
+        ensure!(
+            self.keep_every != Some(0),
+            "`keep-every` must be above 0\nhint: leave it out to keep the finished generator alone"
+        );
         self.objective.check()?;
         let critic_steps = self.objective.critic_steps().unsigned_abs();
         let steps = self.steps.saturating_mul(critic_steps);
@@ -310,6 +320,20 @@ impl Game<'_> {
         self.objective.settle(&mut outputs, &self.feed);
         outputs
     }
+
+    /// Writes the generators as they are now, under the number of the step.
+    fn keep(&self, step: u64) -> Result<()> {
+        let output = &self.outputs()[0];
+        for (at, replica) in self.replicas.iter().enumerate() {
+            let data = &self.loaded[replica.data];
+            let (file, entry) = file_of(output, at, data, self.settings.stored)?;
+            let base = format!("{}/{KEPT}/{step:08}/{}", replica.title(), output.file);
+            write_whole(&self.folder.join(&format!("{base}.onnx")), &file)?;
+            let entry = toml::to_string(&entry)?;
+            write_whole(&self.folder.join(&format!("{base}.toml")), entry.as_bytes())?;
+        }
+        Ok(())
+    }
 }
 
 impl Work for Game<'_> {
@@ -333,6 +357,13 @@ impl Work for Game<'_> {
         if done.is_multiple_of(self.settings.grid_every) || last {
             let output = &self.outputs()[0];
             show(self.folder, self.replicas, output, self.loaded, done)?;
+        }
+        if self
+            .settings
+            .keep_every
+            .is_some_and(|every| done.is_multiple_of(every))
+        {
+            self.keep(done)?;
         }
         Ok(())
     }

@@ -211,6 +211,37 @@ fn a_tiny_training_comes_closer_to_the_colours_than_the_untrained_network() {
     );
 }
 
+/// Grey digits too, from 7×7 pixels on; generators on the way are kept beside the finished one.
+#[test]
+fn digits_are_trained_by_the_same_rule_and_kept_on_the_way() {
+    let folder = tempdir().unwrap();
+    write_pictures(folder.path());
+    let mut settings = colour_settings(folder.path(), HINGE, 4);
+    settings.data = picture_settings(folder.path(), WGAN_GP, "[0]", 1).data;
+    settings.network = toml::from_str(
+        "kind = 'biggan'\nlatent = 9\nchannels = 2\ncritic-channels = 4\nattention = true",
+    )
+    .unwrap();
+    settings.keep_every = Some(2);
+    let out = folder.path().join("digits");
+    gan::train(&settings, &out, &machine()).unwrap();
+    assert!(difference(&out.join("done.json")) < 1e-4);
+    let own = out.join(format!("{}/seed-0", settings.data[0].name));
+    let read = |name: &str| fs::read(own.join(name)).unwrap();
+    let [half, last] =
+        ["00000002", "00000004"].map(|step| read(&format!("steps/{step}/generator.onnx")));
+    assert_ne!(half, last);
+    assert_eq!(last, read("generator.onnx"));
+    settings.keep_every = Some(0);
+    let refused = gan::train(&settings, &folder.path().join("none"), &machine());
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .starts_with("`keep-every` must be above 0")
+    );
+}
+
 #[test]
 fn what_biggan_has_no_rule_for_is_refused() {
     let folder = tempdir().unwrap();
@@ -228,7 +259,7 @@ fn what_biggan_has_no_rule_for_is_refused() {
     let grey = picture_settings(pictures.path(), WGAN_GP, "[0]", 1);
     assert_eq!(
         refused(&|settings| settings.data.clone_from(&grey.data)),
-        "BigGAN makes pictures of 32×32, 64×64 or 128×128 pixels; the data's have 28×28"
+        "`network.latent` is 8; pictures of 28 pixels take a multiple of 3, a part for the first layer and one for each block"
     );
     assert_eq!(
         refused(&|settings| settings.precision = s2m_train::device::Precision::Bf16),

@@ -58,8 +58,10 @@ pub(super) enum Source {
     File(&'static str),
     /// The generator of an embedded bundle.
     Embedded(&'static str),
-    /// The generator that a stage has trained with the seed of the row.
+    /// The generator that a stage has trained for the seed of the row.
     Stage(&'static str),
+    /// A file in the folder of the experiment's networks, for all seeds.
+    Network(&'static str),
 }
 
 /// What is fitted.
@@ -427,6 +429,7 @@ impl Source {
                 let path = folder.join(format!("{recipe}/seed-{seed}/generator.onnx"));
                 Ok(Some(path).filter(|path| path.is_file()))
             }
+            Self::Network(name) => Ok(Some(work.join(name)).filter(|path| path.is_file())),
         }
     }
 }

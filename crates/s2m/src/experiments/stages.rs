@@ -27,13 +27,14 @@ const RESOLVED: &str = "run.toml";
 
 /// Keys that may differ between our run file and a finished one: folders differ between machines,
 /// seeds that are not there are named as missing, and the rest changes no weight.
-const FREE_KEYS: [&str; 6] = [
+const FREE_KEYS: [&str; 7] = [
     "folder",
     "gan",
     "seeds",
     "checkpoint-every",
     "log-every",
     "grid-every",
+    "keep-every",
 ];
 
 /// One training run of an experiment.

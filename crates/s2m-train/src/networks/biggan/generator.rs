@@ -1,4 +1,4 @@
-//! BigGAN's generator: a linear layer to 4×4 pixels, blocks that double the side, and a last convolution.
+//! BigGAN's generator: a linear layer to 4×4 pixels (7×7 for 28), blocks that double the side, and a last convolution.
 //!
 //! ```text
 //! latent  cut into chunks z₀ … z_b;  y_i = z_i, or (shared embedding of the class, z_i)
@@ -16,7 +16,7 @@ use anyhow::Result;
 use s2m_model::onnx::graph::{self, BatchNorm, Conv2d, Element, GraphBuilder};
 use tch::{Kind, Tensor};
 
-use super::{FIRST_SIDE, Ready, attention, channels_last, chunks, each, generator_widths};
+use super::{Ready, attention, channels_last, chunks, each, first_side, generator_widths};
 use crate::networks::constant;
 use crate::networks::spectral::{self, Power};
 use crate::parameters::{First, Parameters, Spec, Weights};
@@ -164,6 +164,10 @@ impl Generator {
     }
 
     /// Numbers in one chunk of the latent.
+    fn first_side(&self) -> i64 {
+        first_side(self.picture[1])
+    }
+
     fn chunk(&self) -> i64 {
         self.latent / chunks(self.picture[1])
     }
@@ -188,7 +192,7 @@ impl Generator {
                 first: First::Orthogonal,
             });
         }
-        let first = blocks[0].from * FIRST_SIDE * FIRST_SIDE;
+        let first = blocks[0].from * self.first_side().pow(2);
         specs.extend(spectral::specs_with_bias("first", &[first, self.chunk()]));
         specs.extend(blocks.iter().flat_map(|block| block.specs(condition)));
         if self.attention {
@@ -241,7 +245,8 @@ impl Generator {
         let parts = latent.split(self.chunk(), 1);
         let shared = code.map(|code| code.matmul(ready.get("shared.weight")));
         let first = ready.linear(&parts[0], "first");
-        let first = first.view([-1, blocks[0].from, FIRST_SIDE, FIRST_SIDE]);
+        let side = self.first_side();
+        let first = first.view([-1, blocks[0].from, side, side]);
         let mut x = channels_last(&first, kind);
         for (n, (block, part)) in blocks.iter().zip(&parts[1..]).enumerate() {
             let y = match &shared {
@@ -279,7 +284,7 @@ impl Generator {
         let weight = graph.constant("first.weight", &shape, &values)?;
         let bias = constant(&mut graph, weights, "first.bias")?;
         let x = graph.linear(&first, &weight, &bias)?;
-        let mut side = FIRST_SIDE as usize;
+        let mut side = self.first_side() as usize;
         let mut x = graph.reshape(&x, &[blocks[0].from as usize, side, side])?;
         for (n, block) in blocks.iter().enumerate() {
             let part = graph.slice(&z, 1, (n + 1) * chunk..(n + 2) * chunk)?;

@@ -1,7 +1,8 @@
-//! BigGAN's generator and critic for pictures of 32, 64 and 128 pixels a side, by one rule.
+//! BigGAN's generator and critic for pictures of 28, 32, 64 and 128 pixels a side, by one rule.
 //!
 //! ```text
 //! side   generator: linear to 4×4, then blocks that double     critic: blocks that halve, then flat ones
+//!   28   4·w → 4 → 4, from 7×7                                 as for 32
 //!   32   4·w → 4 → 4 → 4                                       colours → 2·w → 2, then 2, 2
 //!   64   16·w → 8 → 4 → 2 → 1                                  colours → w → 2 → 4 → 8, then 16
 //!  128   16·w → 16 → 8 → 4 → 2 → 1                             colours → w → 2 → 4 → 8 → 16, then 16
@@ -28,14 +29,20 @@ use super::spectral::{self, Power};
 use crate::parameters::Parameters;
 
 /// Sides of pictures that the rule knows.
-pub const SIDES: [i64; 3] = [32, 64, 128];
+pub const SIDES: [i64; 4] = [28, 32, 64, 128];
 
 /// Pixels a side after the generator's first layer.
-const FIRST_SIDE: i64 = 4;
+fn first_side(side: i64) -> i64 {
+    match side {
+        28 => 7,
+        _ => 4,
+    }
+}
 
 /// Widths in units of `channels` around the generator's blocks, for a side in [`SIDES`].
 fn generator_widths(side: i64) -> &'static [i64] {
     match side {
+        28 => &[4, 4, 4],
         32 => &[4, 4, 4, 4],
         64 => &[16, 8, 4, 2, 1],
         _ => &[16, 16, 8, 4, 2, 1],
@@ -45,7 +52,7 @@ fn generator_widths(side: i64) -> &'static [i64] {
 /// Widths in units of `critic-channels` behind the critic's blocks, and how many of the first ones halve.
 fn critic_widths(side: i64) -> (&'static [i64], usize) {
     match side {
-        32 => (&[2, 2, 2, 2], 2),
+        28 | 32 => (&[2, 2, 2, 2], 2),
         64 => (&[1, 2, 4, 8, 16], 4),
         _ => (&[1, 2, 4, 8, 16, 16], 5),
     }
@@ -67,7 +74,7 @@ pub fn check(picture: &[usize], latent: i64, attention_width: Option<i64>) -> Re
     };
     ensure!(
         height == width && known(height),
-        "BigGAN makes pictures of 32×32, 64×64 or 128×128 pixels; the data's have {width}×{height}"
+        "BigGAN makes pictures of 28×28, 32×32, 64×64 or 128×128 pixels; the data's have {width}×{height}"
     );
     let parts = chunks(height);
     ensure!(

@@ -406,12 +406,12 @@ fn pictures_without_a_rule_are_refused() {
         check(picture, latent, attention).unwrap_err().to_string()
     };
     assert_eq!(
-        refused(&[1, 28, 28], 80, None),
-        "BigGAN makes pictures of 32×32, 64×64 or 128×128 pixels; the data's have 28×28"
+        refused(&[1, 24, 24], 80, None),
+        "BigGAN makes pictures of 28×28, 32×32, 64×64 or 128×128 pixels; the data's have 24×24"
     );
     assert_eq!(
         refused(&[3, 32, 64], 80, None),
-        "BigGAN makes pictures of 32×32, 64×64 or 128×128 pixels; the data's have 64×32"
+        "BigGAN makes pictures of 28×28, 32×32, 64×64 or 128×128 pixels; the data's have 64×32"
     );
     assert!(refused(&[2], 80, None).contains("points of [2] numbers"));
     assert_eq!(

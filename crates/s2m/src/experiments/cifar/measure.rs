@@ -13,6 +13,7 @@ use s2m_metrics::fid::fid;
 use s2m_metrics::inception_score::{ClassScores, inception_score};
 use s2m_metrics::kid::kid;
 use s2m_metrics::prdc::{DEFAULT_K, prdc};
+use s2m_metrics::tsne::{TsneSettings, tsne};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -22,7 +23,7 @@ use crate::eval::network::{EvalNetwork, Wanted};
 use crate::experiments::Bench;
 use crate::experiments::evaluation::Sampled;
 use crate::experiments::fits::Court;
-use crate::picture::{Mark, Marked, Picture, Row};
+use crate::picture::{Canvas, Mark, Marked, Panel, Picture, Row, scatter};
 use crate::progress::Progress;
 
 /// The feature network, in the folder of data.
@@ -240,6 +241,79 @@ impl<'a> Measures<'a> {
             figures: Figures { classes, pooled },
             shown,
         })
+    }
+
+    /// How many items the data has of every joint class: for training, held out, for tests.
+    pub(super) fn statistics(&self) -> Result<BTreeMap<String, [usize; 3]>, Error> {
+        let data = self.data()?;
+        let count = |query: &Query, items: &[u32]| {
+            let holds = |item: &&u32| query.holds(data.train.truth[**item as usize]);
+            items.iter().filter(holds).count()
+        };
+        let of = |query: Query| {
+            let test = data.test.truth.iter();
+            let counts = [
+                count(&query, &data.split.train),
+                count(&query, &data.split.validation),
+                test.filter(|set| query.holds(**set)).count(),
+            ];
+            (query.text().to_owned(), counts)
+        };
+        Ok(self.queries().into_iter().map(of).collect())
+    }
+
+    /// FID of pictures against all test items; none without features.
+    pub(super) fn fid(&self, levels: &[u8]) -> Result<Option<f64>, Error> {
+        let Some(network) = &self.network else {
+            return Ok(None);
+        };
+        let Some(rows) = self.look(network, levels)?.features else {
+            return Ok(None);
+        };
+        let real = features(&self.test()?.pooled)?;
+        Ok(fid(real, features(&rows)?).ok())
+    }
+
+    /// Features of the first test items and of the first samples of every joint class, in the plane.
+    pub(super) fn embedded(
+        &self,
+        gathered: &[Option<Gathered>],
+        queries: &[Query],
+        most: usize,
+    ) -> Result<Option<Canvas>, Error> {
+        let Some(network) = &self.network else {
+            return Ok(None);
+        };
+        let mut all: Option<Rows> = None;
+        let mut parts = Vec::new();
+        for (query, items) in queries.iter().zip(gathered) {
+            let (Some(items), Some(real)) = (items, self.test()?.classes.get(query.text())) else {
+                continue;
+            };
+            let first: Vec<usize> = (0..real.len().min(most)).collect();
+            let real = real.select(&first);
+            let Some(own) = self.look(network, &items.levels)?.features else {
+                continue;
+            };
+            parts.push((query.text().to_owned(), real.len(), own.len()));
+            append(&mut all, Some(real));
+            append(&mut all, Some(own));
+        }
+        let Some(all) = all else { return Ok(None) };
+        let Ok(places) = tsne(features(&all)?, TsneSettings::default()) else {
+            return Ok(None);
+        };
+        let mut places = places.into_iter().map(|[x, y]| [x as f32, y as f32]);
+        let panel = |(title, real, own): (String, usize, usize)| Panel {
+            title,
+            marks: places.by_ref().take(real).collect(),
+            points: places.by_ref().take(own).collect(),
+            colour: [9, 105, 218],
+            ..Panel::default()
+        };
+        let panels: Vec<Panel> = parts.into_iter().map(panel).collect();
+        let heading = "t-SNE of features: samples (points), test items (rings)";
+        Ok(Some(scatter(&panels, 4, heading)))
     }
 
     /// Which items the referee finds right.

@@ -16,9 +16,12 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
+use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
+use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer};
 use serde::{Deserialize, Serialize};
 
 use super::Bench;
@@ -41,7 +44,34 @@ struct Made {
     /// The trainings behind it.
     trained: Vec<Training>,
     lines: BTreeMap<String, Figures>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    on_the_way: Vec<OnTheWay>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    times: Option<Times>,
+    /// Items of every joint class for training, held out and for tests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    statistics: BTreeMap<String, [usize; 3]>,
 }
+
+/// What a generator that was kept on the way is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct OnTheWay {
+    step: u64,
+    minutes: Option<f64>,
+    fid: f64,
+}
+
+/// Milliseconds for a batch of [`TIMED`] proposals.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Times {
+    /// Pictures out of the generator alone, the paper's classifiers over it, and ours.
+    generator: f64,
+    paper: Option<f64>,
+    ours: Option<f64>,
+}
+
+/// The paper's batch.
+const TIMED: usize = 64;
 
 /// A training, as its trainer says it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,12 +116,12 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
             } else {
                 None
             };
-            if let Some((made, canvas)) = &made {
+            if let Some((made, drawings)) = &made {
                 let text = serde_json::to_string(made).expect("figures are plain");
                 fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
                 write_whole(&path, (text + "\n").as_bytes())?;
                 if seed == chain.seeds[0] {
-                    pictures.push((chain.picture, canvas.clone()));
+                    pictures.extend(drawings.iter().cloned());
                 }
             }
             links.push(Link {
@@ -186,7 +216,7 @@ impl<'a> Workshop<'a> {
         chain: Chain,
         seed: u64,
         runs: &mut Vec<Run>,
-    ) -> Result<Option<(Made, Canvas)>, Error> {
+    ) -> Result<Option<(Made, Vec<Drawing>)>, Error> {
         let mut trained = Vec::new();
         let mut finish = |stage: Option<Stage>| -> Result<Option<Run>, Error> {
             let Some(stage) = stage else { return Ok(None) };
@@ -228,8 +258,116 @@ impl<'a> Workshop<'a> {
             }
             lines.insert(line.name.to_owned(), measured.figures);
         }
-        let canvas = named_rows(&sections)?;
-        Ok(Some((Made { trained, lines }, canvas)))
+        let statistics = match chain.gan {
+            Some(_) => BTreeMap::new(),
+            None => self.measures.statistics()?,
+        };
+        let made = Made {
+            on_the_way: self.on_the_way(&networks, trained.first())?,
+            times: self.times(&networks)?,
+            trained,
+            lines,
+            statistics,
+        };
+        let mut pictures = vec![(chain.picture, named_rows(&sections)?)];
+        if let (Some(folder), "gan") = (&networks.ours, chain.name) {
+            pictures.extend(self.embedded(folder)?.map(|canvas| ("tsne.png", canvas)));
+        }
+        Ok(Some((made, pictures)))
+    }
+
+    /// FID of the generators that were kept on the way, of as many of their first items as a line has.
+    fn on_the_way(
+        &self,
+        networks: &Networks,
+        training: Option<&Training>,
+    ) -> Result<Vec<OnTheWay>, Error> {
+        let Some(folder) = networks.generator.as_ref().map(|own| own.join("steps")) else {
+            return Ok(Vec::new());
+        };
+        let mut steps: Vec<(u64, PathBuf)> = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let path = entry.ok()?.path();
+                let step = path.file_name()?.to_str()?.parse().ok()?;
+                Some((step, path.join("generator.toml")))
+            })
+            .collect();
+        steps.sort();
+        let mut found = Vec::new();
+        for (step, path) in steps {
+            let alone = Drawn::alone(&path)?;
+            if alone.generator().entry.class.is_some() {
+                continue;
+            }
+            let identity = [self.measures.identity(), alone.identity()];
+            let identity = identity.each_ref().map(String::as_str);
+            let fid = self.evaluator.kept("cifar-on-the-way", &identity, || {
+                let some = Sampled {
+                    numbers: (0..self.bench.request.samples.get() as u64).collect(),
+                    ..Sampled::default()
+                };
+                let levels = self.evaluator.render(&alone, &some, some.numbers.len())?;
+                let levels: Vec<u8> = levels.into_iter().map(|level| level as u8).collect();
+                self.measures.fid(&levels)
+            })?;
+            let minutes = training.and_then(|training| {
+                Some(training.seconds? / 60.0 * step as f64 / training.steps? as f64)
+            });
+            found.extend(fid.map(|fid| OnTheWay { step, minutes, fid }));
+        }
+        Ok(found)
+    }
+
+    /// What a batch of proposals takes, as medians.
+    fn times(&self, networks: &Networks) -> Result<Option<Times>, Error> {
+        let Some(folder) = &networks.generator else {
+            return Ok(None);
+        };
+        let (Some(paper), Some(ours)) = (&networks.paper, &networks.ours) else {
+            return Ok(None);
+        };
+        let settings = RunSettings {
+            batch: NonZeroUsize::new(TIMED),
+            ..self.bench.request.machine.run
+        };
+        let runtime = &self.bench.runtime;
+        let alone = Drawn::alone(&folder.join("generator.toml"))?;
+        let renderer = Renderer::of(alone.generator(), runtime, &settings)?;
+        let classes = alone.generator().entry.class.as_ref();
+        let classes = vec![0; classes.map_or(0, |_| TIMED)];
+        let generator = median_of(|numbers| {
+            renderer.render(batch(numbers, &classes))?;
+            Ok(())
+        })?;
+        let scored = |folder: &Path| {
+            let scorer = Scorer::open(&Bundle::open(folder)?, runtime, &settings)?;
+            median_of(|numbers| {
+                scorer.score(batch(numbers, &classes))?;
+                Ok(())
+            })
+        };
+        Ok(Some(Times {
+            generator,
+            paper: Some(scored(paper)?),
+            ours: Some(scored(ours)?),
+        }))
+    }
+
+    /// Features of test items and of our samples in the plane, by joint class; none without features.
+    fn embedded(&self, folder: &Path) -> Result<Option<Canvas>, Error> {
+        if !self.measures.has_features() {
+            return Ok(None);
+        }
+        self.bench.progress.note("t-SNE");
+        let drawn = self.drawn(folder, From::Ours(None))?;
+        let mut gathered = self.drawn_items(&drawn)?;
+        for items in gathered.iter_mut().flatten() {
+            let size = items.levels.len() / items.sampled.numbers.len().max(1);
+            items.levels.truncate(size * EMBEDDED);
+        }
+        self.measures.embedded(&gathered, &self.queries, EMBEDDED)
     }
 
     /// One line, measured once; none where its networks are not there.
@@ -394,6 +532,42 @@ impl<'a> Workshop<'a> {
         };
         self.queries.iter().map(one).collect()
     }
+}
+
+/// A picture and the name of its file.
+type Drawing = (&'static str, Canvas);
+
+/// Items of every joint class and side on the picture of features.
+const EMBEDDED: usize = 150;
+
+/// Batches that are timed, after a few that are not.
+const BATCHES: u64 = 30;
+const UNTIMED: u64 = 5;
+
+/// The proposals of one call.
+fn batch<'b>(numbers: &'b [u64], classes: &'b [u32]) -> Requested<'b> {
+    Requested {
+        proposals: Proposals::new(0),
+        mixture: None,
+        numbers,
+        classes,
+    }
+}
+
+/// Median of the milliseconds that some work takes for a batch.
+fn median_of(work: impl Fn(&[u64]) -> Result<(), Error>) -> Result<f64, Error> {
+    let mut taken = Vec::new();
+    for round in 0..UNTIMED + BATCHES {
+        let first = round * TIMED as u64;
+        let numbers: Vec<u64> = (first..first + TIMED as u64).collect();
+        let begin = Instant::now();
+        work(&numbers)?;
+        if round >= UNTIMED {
+            taken.push(begin.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    taken.sort_by(f64::total_cmp);
+    Ok(taken[taken.len() / 2])
 }
 
 /// How a joint class is drawn from a bundle.
