@@ -13,28 +13,32 @@ const ROW: usize = 8;
 const MAP: usize = 256;
 const REACH: f32 = 4.0;
 
-/// Writes items of a shape: pictures [1, height, width] in [−1, 1] as a grid, points as a map.
+/// Writes items of a shape: pictures [channels, height, width] in [−1, 1] as a grid, in colour where they have
+/// three channels, points as a map.
 pub fn write(path: &Path, items: &[f32], shape: &[usize]) -> Result<()> {
-    let (width, pixels) = match *shape {
-        [_, height, width] => grid(items, height, width),
-        _ => (MAP, map(items, shape.iter().product())),
+    let (width, channels, pixels) = match *shape {
+        [3, height, width] => (ROW * width, 3, grid(items, [3, height, width])),
+        [_, height, width] => (ROW * width, 1, grid(items, [1, height, width])),
+        _ => (MAP, 1, map(items, shape.iter().product())),
     };
-    write_whole(path, &grey_png(width, &pixels)?)
+    write_whole(path, &png_of(width, channels, &pixels)?)
 }
 
-fn grid(items: &[f32], height: usize, width: usize) -> (usize, Vec<u8>) {
-    let rows = (items.len() / (height * width)).div_ceil(ROW);
+/// Pixels of a grid, the channels of each side by side.
+fn grid(items: &[f32], [channels, height, width]: [usize; 3]) -> Vec<u8> {
+    let size = channels * height * width;
+    let rows = (items.len() / size).div_ceil(ROW);
     let line = ROW * width;
-    let mut pixels = vec![0; line * rows * height];
-    for (n, item) in items.chunks_exact(height * width).enumerate() {
-        for (y, values) in item.chunks_exact(width).enumerate() {
-            let start = ((n / ROW) * height + y) * line + (n % ROW) * width;
-            for (pixel, value) in pixels[start..].iter_mut().zip(values) {
-                *pixel = ((value + 1.0) * 127.5).round() as u8;
-            }
+    let mut pixels = vec![0; line * rows * height * channels];
+    for (n, item) in items.chunks_exact(size).enumerate() {
+        for (at, value) in item.iter().enumerate() {
+            let (channel, place) = (at / (height * width), at % (height * width));
+            let (y, x) = (place / width, place % width);
+            let pixel = ((n / ROW) * height + y) * line + (n % ROW) * width + x;
+            pixels[pixel * channels + channel] = ((value + 1.0) * 127.5).round() as u8;
         }
     }
-    (line, pixels)
+    pixels
 }
 
 fn map(items: &[f32], size: usize) -> Vec<u8> {
@@ -52,10 +56,14 @@ fn map(items: &[f32], size: usize) -> Vec<u8> {
     pixels
 }
 
-fn grey_png(width: usize, pixels: &[u8]) -> Result<Vec<u8>> {
+fn png_of(width: usize, channels: usize, pixels: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, width as u32, (pixels.len() / width) as u32);
-    encoder.set_color(png::ColorType::Grayscale);
+    let height = pixels.len() / (width * channels);
+    let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
+    encoder.set_color(match channels {
+        3 => png::ColorType::Rgb,
+        _ => png::ColorType::Grayscale,
+    });
     encoder.set_depth(png::BitDepth::Eight);
     encoder
         .write_header()
@@ -72,10 +80,23 @@ mod tests {
     fn pictures_that_are_not_square_keep_their_sides() {
         // Nine pictures of 1×2: eight in the first line of the grid, one in the second.
         let items: Vec<f32> = (0..9).flat_map(|_| [-1.0, 1.0]).collect();
-        let (width, pixels) = grid(&items, 1, 2);
-        assert_eq!((width, pixels.len()), (16, 32));
+        let pixels = grid(&items, [1, 1, 2]);
+        assert_eq!(pixels.len(), 32);
         assert_eq!(pixels[..4], [0, 255, 0, 255]);
         assert_eq!(pixels[16..20], [0, 255, 0, 0]);
+    }
+
+    #[test]
+    fn colours_of_a_pixel_stand_side_by_side() {
+        // Two pictures of 1×2: red and black, then green and white.
+        let items = [
+            [1.0, -1.0, -1.0, -1.0, -1.0, -1.0],
+            [-1.0, 1.0, 1.0, 1.0, -1.0, 1.0],
+        ];
+        let pixels = grid(&items.concat(), [3, 1, 2]);
+        assert_eq!(pixels[..6], [255, 0, 0, 0, 0, 0]);
+        assert_eq!(pixels[6..12], [0, 255, 0, 255, 255, 255]);
+        assert!(png_of(ROW * 2, 3, &pixels).is_ok());
     }
 
     #[test]
