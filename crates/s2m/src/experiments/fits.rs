@@ -28,6 +28,7 @@ use crate::error::Error;
 use crate::fit::{self, Joint, Network, Training};
 use crate::models;
 use crate::output::write_whole;
+use crate::picture::{Canvas, Chart, Curve, charts};
 use crate::presence;
 use crate::settings::Overrides;
 
@@ -246,6 +247,8 @@ pub(super) struct Rows {
     pub(super) seeds: Vec<u64>,
     pub(super) tables: Vec<Table>,
     pub(super) missing: Vec<String>,
+    /// How far predictions of label sets are off.
+    pub(super) prediction: Option<Canvas>,
 }
 
 /// The seeds that are asked for.
@@ -268,6 +271,7 @@ pub(super) fn rows(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Rows, Err
         &["fit", "present", "undecided", "absent"],
     );
     let mut missing = Vec::new();
+    let mut errors = Vec::new();
     let folder = bench.request.out.join("rows");
     for fit in subject.fits {
         let wanted = bench.request.rows;
@@ -294,12 +298,70 @@ pub(super) fn rows(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Rows, Err
             found.push((seed, row));
         }
         add_rows(&mut table, &mut missing, *fit, &found)?;
+        if fit.way.is_none() {
+            errors.push((fit.title, found));
+        }
     }
     Ok(Rows {
         seeds,
         tables: vec![table, held],
         missing,
+        prediction: prediction(&errors),
     })
+}
+
+/// A fit, and its rows by seed.
+type Found = (&'static str, Vec<(u64, Option<Row>)>);
+
+/// Predicted less measured purity along the floors, means over seeds: with networks that had no part in selecting,
+/// and with the one that selected. One chart with the real output's say, one without.
+fn prediction(fits: &[Found]) -> Option<Canvas> {
+    type Predicted = fn(&Figures) -> f64;
+    let by: [(&str, Predicted); 2] = [
+        ("by others", |means| means.predicted),
+        ("plain", |means| means.plain),
+    ];
+    let chart = |say: f64| {
+        let mut curves = Vec::new();
+        for (title, rows) in fits {
+            for (name, predicted) in by {
+                let at = |floor: Option<f64>| {
+                    let measured = rows.iter().filter_map(|(_, row)| row.as_ref());
+                    let wanted = |m: &&Measured| {
+                        m.drawing == Drawing::new(PosteriorName::Joint, say) && m.floor == floor
+                    };
+                    let errors: Vec<f64> = measured
+                        .filter_map(|row| row.measured.iter().find(wanted)?.means())
+                        .map(|means| 100.0 * (predicted(&means) - means.accuracy))
+                        .collect();
+                    let count = errors.len() as f64;
+                    (!errors.is_empty())
+                        .then(|| [floor.unwrap_or(0.0), errors.iter().sum::<f64>() / count])
+                };
+                let points: Vec<[f64; 2]> = FLOORS
+                    .into_iter()
+                    .filter(Option::is_some)
+                    .filter_map(at)
+                    .collect();
+                if !points.is_empty() {
+                    let name = format!("{title}: {name}");
+                    curves.push(Curve { name, points });
+                }
+            }
+        }
+        Chart {
+            title: match say {
+                0.0 => "the same without D_v".to_owned(),
+                _ => "predicted less right, points".to_owned(),
+            },
+            x: "floor".to_owned(),
+            curves,
+            logarithmic: [false, false],
+        }
+    };
+    let both = [chart(1.0), chart(0.0)];
+    let any = both.iter().any(|chart| !chart.curves.is_empty());
+    any.then(|| charts(&both))
 }
 
 fn means_table() -> Table {

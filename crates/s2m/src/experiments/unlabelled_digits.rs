@@ -85,7 +85,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
         runs,
         tables: rows.tables,
         missing: rows.missing,
-        pictures: Vec::new(),
+        pictures: rows
+            .prediction
+            .map(|picture| ("prediction.png", picture))
+            .into_iter()
+            .collect(),
     })
 }
 
