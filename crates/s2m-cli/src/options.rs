@@ -29,7 +29,7 @@ pub(crate) struct MachineOptions {
     #[arg(long, value_name = "N", value_parser = batch)]
     batch: Option<NonZeroUsize>,
 
-    /// Allow TF32 and exhaustive search on CUDA; results can then not be repeated bit by bit
+    /// Score in half precision on CUDA, with TF32 and exhaustive search; results can then not be repeated bit by bit
     #[arg(long)]
     fast: bool,
 

@@ -14,6 +14,7 @@ use ort::ep::{self, ExecutionProviderDispatch};
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, TensorRef};
+use prost::Message as _;
 use s2m_core::mixture::Mixture;
 use s2m_core::proposals::Proposals;
 use thiserror::Error;
@@ -22,7 +23,8 @@ use crate::bundle::{Bundle, GeneratorPart, Network};
 use crate::latents::LatentSource;
 use crate::logits::{Logits, RowShape};
 use crate::manifest::{ClassForm, GeneratorEntry, LatentEntry, Prior};
-use crate::onnx::{Join, adapter_model, describe, join, levels_model};
+use crate::onnx::narrow::in_half_precision;
+use crate::onnx::{Join, ModelProto, adapter_model, describe, join, levels_model};
 use crate::runtime::Runtime;
 
 /// Numbers in all items of one network call on the processor. Measured on two cores: best is 64
@@ -167,7 +169,7 @@ pub struct RunSettings {
     pub batch: Option<NonZeroUsize>,
     /// Joined or chained.
     pub wiring: Wiring,
-    /// Allow TF32 and exhaustive algorithm search on CUDA; not reproducible.
+    /// Allow half precision, TF32 and exhaustive algorithm search on CUDA; not reproducible.
     pub fast: bool,
 }
 
@@ -477,6 +479,15 @@ impl<'a> Part<'a> {
         &self.bytes
     }
 
+    /// Computes in half precision from here on, where the network allows it.
+    fn in_half(&mut self) {
+        let model = ModelProto::decode(&*self.bytes).ok();
+        let narrow = model.and_then(|model| in_half_precision(&model));
+        if let (Some(narrow), None) = (narrow, self.path) {
+            self.bytes = narrow.encode_to_vec().into();
+        }
+    }
+
     pub(crate) fn made(file: &str, bytes: Vec<u8>, input: &str, output: &str) -> Self {
         let (input, output) = (input.to_owned(), output.to_owned());
         Self {
@@ -774,7 +785,10 @@ impl Scorer {
             (name.to_owned(), *size)
         });
         let wanted: Wanted = wanted.collect();
-        let parts = joined.map_or_else(|| chained(bundle), |part| vec![part]);
+        let mut parts = joined.map_or_else(|| chained(bundle), |part| vec![part]);
+        if settings.fast && settings.device == Device::Cuda {
+            parts.iter_mut().for_each(Part::in_half);
+        }
         let entry = &bundle.manifest().generator;
         let pipeline = Pipeline::new(runtime, settings, &parts, entry, common_batch(bundle)?)?;
         let shape = RowShape {

@@ -12,7 +12,7 @@ use prost::{DecodeError, Message as _};
 use super::proto::{AttributeProto, ModelProto, NodeProto, TensorProto, data_type};
 
 /// `TensorProto.DataType` of 16-bit floats.
-const FLOAT16: i32 = 10;
+pub(super) const FLOAT16: i32 = 10;
 
 /// What stands behind the name of a weight that is stored in 16 bits.
 const STORED: &str = "/half";
@@ -121,7 +121,7 @@ fn halves(weight: &TensorProto) -> Option<Vec<u8>> {
 }
 
 /// The nearest 16-bit float; none where it would be infinite.
-fn narrowed(value: f32) -> Option<u16> {
+pub(super) fn narrowed(value: f32) -> Option<u16> {
     let bits = value.to_bits();
     let sign = ((bits >> 16) & 0x8000) as u16;
     let size = bits & 0x7FFF_FFFF;

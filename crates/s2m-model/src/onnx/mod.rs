@@ -5,6 +5,7 @@
 //! - [`casts`]: plain element types around a file that has others;
 //! - [`doubling`]: fewer multiplications where pixels are repeated before a convolution;
 //! - [`half`]: weights stored in 16 bits;
+//! - [`narrow`]: all arithmetic in 16 bits;
 //! - [`backbone`]: a network up to one of its values, with heads of one's own;
 //! - [`graph`]: a writer that checks shapes;
 //! - [`adapter`]: levels, ranges and layouts between a generator and a classifier;
@@ -18,6 +19,7 @@ pub mod graph;
 pub mod half;
 pub mod inspect;
 pub mod join;
+pub mod narrow;
 pub mod proto;
 
 pub use adapter::{Adapter, AdapterError, Axes, ItemFormat, Layout, adapter_model, levels_model};
