@@ -62,7 +62,7 @@ pub(crate) fn decide(model: &Path, bank: &Path) -> Result<()> {
             };
             let drawn = draw(&mut pool, &mut target, settings.sampler, goal, &Silent)?;
             anyhow::ensure!(
-                drawn.outcome?.kept.len() == SAMPLES,
+                drawn.outcome?.samples == SAMPLES,
                 "all samples were found"
             );
         }

@@ -1,5 +1,6 @@
 //! What a set of weights says about itself.
 
+use crate::series::{self, Series};
 use crate::tail::tail_index;
 
 /// Figures about the weights of all scored proposals.
@@ -20,19 +21,18 @@ pub struct WeightSummary {
 }
 
 /// Summarises log weights; shares are zero where nothing is supported.
-pub fn summarise(log_weights: &[f64]) -> WeightSummary {
+pub fn summarise<S: Series + ?Sized>(log_weights: &S) -> WeightSummary {
     let n = log_weights.len();
-    let largest = log_weights
-        .iter()
-        .copied()
-        .fold(f64::NEG_INFINITY, f64::max);
+    let largest = series::largest(log_weights);
     let (mut supported, mut sum, mut squares) = (0usize, 0.0, 0.0);
-    for log_weight in log_weights.iter().filter(|w| w.is_finite()) {
-        let w = (log_weight - largest).exp();
-        supported += 1;
-        sum += w;
-        squares += w * w;
-    }
+    series::each(log_weights, |log_weight| {
+        if log_weight.is_finite() {
+            let w = (log_weight - largest).exp();
+            supported += 1;
+            sum += w;
+            squares += w * w;
+        }
+    });
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     WeightSummary {
         proposals: n,
@@ -64,11 +64,6 @@ pub fn expected_acceptance(log_weights: &[f64]) -> f64 {
     smaller / (log_weights.len() as f64 * total)
 }
 
-/// How many entries of `kept` repeat an earlier one; `kept` is in ascending order.
-pub fn duplicates(kept: &[usize]) -> usize {
-    kept.windows(2).filter(|pair| pair[0] == pair[1]).count()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +79,6 @@ mod tests {
         assert!((found.m_at_least - 2.0).abs() < 1e-12);
         assert!((found.largest_share - 0.5).abs() < 1e-12);
         assert_eq!(found.tail_index, None);
-        assert_eq!(duplicates(&[1, 1, 1, 2, 5, 5]), 3);
     }
 
     #[test]

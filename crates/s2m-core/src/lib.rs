@@ -32,6 +32,7 @@ pub mod posterior;
 pub mod proposals;
 pub mod query;
 pub mod samplers;
+pub mod series;
 pub mod tail;
 pub mod weight;
 

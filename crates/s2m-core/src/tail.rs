@@ -8,6 +8,8 @@
 //! Pareto Distribution", 2009; Vehtari et al., "Pareto Smoothed Importance Sampling", 2024, whose
 //! tail length and weak prior at 0.5 are used here.
 
+use crate::series::{self, Series};
+
 /// Fewest tail weights for a fit.
 const MIN_TAIL: usize = 25;
 
@@ -19,22 +21,14 @@ const LEAST_SPREAD: f64 = 0.01;
 ///
 /// Bounded weights come out near or below zero. Largest weights that are as good as equal give `-∞`:
 /// there is no tail beyond the cut.
-pub fn tail_index(log_weights: &[f64]) -> Option<f64> {
-    let mut finite: Vec<f64> = log_weights
-        .iter()
-        .copied()
-        .filter(|w| w.is_finite())
-        .collect();
-    let total = finite.len();
+pub fn tail_index<S: Series + ?Sized>(log_weights: &S) -> Option<f64> {
+    let total = series::finite(log_weights);
     let length = (0.2 * total as f64).min(3.0 * (total as f64).sqrt()).ceil() as usize;
     if length < MIN_TAIL {
         return None;
     }
-    let cut_at = total - length - 1;
-    finite.select_nth_unstable_by(cut_at, f64::total_cmp);
-    let cut = finite[cut_at];
-    let tail = &mut finite[cut_at + 1..];
-    tail.sort_by(f64::total_cmp);
+    let upper = largest_ones(log_weights, length + 1);
+    let (cut, tail) = (upper[0], &upper[1..]);
     let largest = tail[length - 1];
     if largest - cut < LEAST_SPREAD {
         return Some(f64::NEG_INFINITY);
@@ -52,6 +46,27 @@ pub fn tail_index(log_weights: &[f64]) -> Option<f64> {
     }
     let shape = pareto_shape(&excess);
     Some(if shape.is_nan() { f64::INFINITY } else { shape })
+}
+
+/// The largest `count` of the finite numbers, in ascending order.
+fn largest_ones<S: Series + ?Sized>(log_weights: &S, count: usize) -> Vec<f64> {
+    let mut found: Vec<f64> = Vec::with_capacity(2 * count);
+    let mut least = f64::NEG_INFINITY;
+    series::each(log_weights, |weight| {
+        if !weight.is_finite() || weight < least {
+            return;
+        }
+        found.push(weight);
+        if found.len() == 2 * count {
+            found.select_nth_unstable_by(count, |a, b| b.total_cmp(a));
+            found.truncate(count);
+            least = found.iter().copied().fold(f64::INFINITY, f64::min);
+        }
+    });
+    found.sort_unstable_by(|a, b| b.total_cmp(a));
+    found.truncate(count);
+    found.reverse();
+    found
 }
 
 /// Shape of the generalised Pareto distribution behind ascending positive `excess`.

@@ -83,28 +83,41 @@ impl Journal {
         identity: &str,
         shape: RowShape,
     ) -> Result<(Self, Logits), JournalError> {
+        let mut rows = Vec::new();
+        let journal = Self::recover(path, identity, shape, &mut |record| {
+            rows.extend_from_slice(record);
+        })?;
+        let rows = Logits::from_values(shape, rows).expect("records hold whole rows");
+        Ok((journal, rows))
+    }
+
+    /// The same, where the rows are shown record by record: there may be more than memory holds.
+    pub fn recover(
+        path: &Path,
+        identity: &str,
+        shape: RowShape,
+        see: &mut dyn FnMut(&[f32]),
+    ) -> Result<Self, JournalError> {
         let file = open_file(path)?;
         let read_error = |source| JournalError::Read {
             path: path.to_owned(),
             source,
         };
         let header = header(identity, shape);
-        let found = match &file {
-            Some(file) => recover(file, &header, shape).map_err(read_error)?,
-            None => None,
+        let length = match &file {
+            Some(file) => recover(file, &header, shape, see).map_err(read_error)?,
+            None => 0,
         };
         let journal = Self {
             path: path.to_owned(),
             file,
             header,
             shape,
-            length: found.as_ref().map_or(0, |found| found.length),
+            length,
         };
         // Also where we start afresh: records of another run must not follow our header.
         journal.cut().map_err(|e| journal.write_error(e))?;
-        let rows = found.map_or(Vec::new(), |found| found.rows);
-        let rows = Logits::from_values(shape, rows).expect("records hold whole rows");
-        Ok((journal, rows))
+        Ok(journal)
     }
 
     /// Adds rows as one record; after an error the earlier records are as they were.
@@ -232,36 +245,32 @@ fn record(rows: &[f32], width: usize, place: u64) -> Vec<u8> {
     bytes
 }
 
-/// What a file holds: its rows, and how long it is up to the end of its last whole record.
-struct Found {
-    rows: Vec<f32>,
-    length: u64,
-}
-
-/// Reads the whole records after the header; none where the header is not ours.
-fn recover(file: &File, header: &[u8], shape: RowShape) -> io::Result<Option<Found>> {
+/// Shows the whole records after the header and says where the last one ends; zero where the header is not ours.
+fn recover(
+    file: &File,
+    header: &[u8],
+    shape: RowShape,
+    see: &mut dyn FnMut(&[f32]),
+) -> io::Result<u64> {
     let size = file.metadata()?.len();
     let mut reader = BufReader::new(file);
     let mut start = vec![0; header.len()];
     if size < header.len() as u64 {
-        return Ok(None);
+        return Ok(0);
     }
     reader.read_exact(&mut start)?;
     if start != header {
-        return Ok(None);
+        return Ok(0);
     }
-    let mut found = Found {
-        rows: Vec::new(),
-        length: header.len() as u64,
-    };
-    let mut bytes = Vec::new();
-    while let Some(length) = read_record(&mut reader, [found.length, size], shape, &mut bytes)? {
-        found
-            .rows
-            .extend(bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)));
-        found.length += length;
+    let mut end = header.len() as u64;
+    let (mut bytes, mut rows) = (Vec::new(), Vec::new());
+    while let Some(length) = read_record(&mut reader, [end, size], shape, &mut bytes)? {
+        rows.clear();
+        rows.extend(bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)));
+        see(&rows);
+        end += length;
     }
-    Ok(Some(found))
+    Ok(end)
 }
 
 /// Reads the numbers of one record into `bytes` and returns the record's length; none at the end,

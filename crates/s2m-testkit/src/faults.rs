@@ -2,6 +2,8 @@
 //!
 //! The steps themselves are named in `s2m_model::disk::step`.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,11 +72,68 @@ impl Fault {
         faults
     }
 
+    /// Two of them, for commands that take long: a full disk the first time, and a kill after the last.
+    pub fn few_at(step: Step, times: usize) -> Vec<Self> {
+        let fault = |moment, effect, time| Self {
+            moment,
+            step,
+            effect,
+            time,
+        };
+        vec![
+            fault("before", Effect::Full, 1),
+            fault("after", Effect::Kill, times),
+        ]
+    }
+
     /// Gives a command this fault.
     pub fn strike<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let (effect, time) = (self.effect.name(), self.time);
         let text = format!("{}:{}:{effect}:{time}", self.moment, self.step.name());
         command.env("S2M_FAULT", text)
+    }
+}
+
+/// How a command ended that was typed again after a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// It went on and has the right bytes.
+    Resumed,
+    /// The fault came when all was done; typed again, it says so.
+    Done,
+}
+
+/// How many faults of a command ended in which way, at each step.
+#[derive(Debug, Default)]
+pub struct Ends(BTreeMap<&'static str, BTreeMap<(&'static str, End), usize>>);
+
+impl Ends {
+    /// Counts one.
+    pub fn add(&mut self, fault: Fault, end: End) {
+        let row = self.0.entry(fault.step.name()).or_default();
+        *row.entry((fault.effect.name(), end)).or_default() += 1;
+    }
+
+    /// A section of `docs/faults.md`.
+    pub fn section(&self, command: &str) -> String {
+        let head = "| step | killed | disk full | disk fails |\n|---|---|---|---|";
+        let mut text = format!("\n## {command}\n\n{head}\n");
+        for step in Step::ALL {
+            let Some(row) = self.0.get(step.name()) else {
+                continue;
+            };
+            let cell = |effect: Effect| {
+                let of = row.iter().filter(|((name, _), _)| *name == effect.name());
+                let words = of.map(|((_, end), count)| match end {
+                    End::Resumed => format!("{count} resumed"),
+                    End::Done => format!("{count} done"),
+                });
+                words.collect::<Vec<_>>().join(", ")
+            };
+            let cells = Effect::ALL.map(cell).join(" | ");
+            let _ = writeln!(text, "| {} | {cells} |", step.name());
+        }
+        text
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use s2m_model::disk;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,15 +15,11 @@ use crate::export::LIMIT;
 /// The resolved run file.
 const RUN_FILE: &str = "run.toml";
 
-/// Writes a file under another name and then renames it.
+/// Writes a file whole, and its folder where there is none.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let partial = path.with_extension("partial");
     let write = || {
         fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-        let mut file = File::create(&partial)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
+        disk::write_whole(path, bytes)
     };
     write().with_context(|| format!("`{}` cannot be written", path.display()))
 }

@@ -8,11 +8,12 @@ use s2m_core::labels::{LabelSet, Quoted};
 use s2m_core::log_sum_exp;
 use s2m_core::query::Query;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
+use s2m_core::series;
 use serde::Serialize;
 
 use crate::adapt::{self, AdaptError};
 use crate::cover;
-use crate::draw::weigh_first;
+use crate::draw::weigh_many;
 use crate::error::Error;
 use crate::models;
 use crate::pool::Pool;
@@ -183,11 +184,10 @@ fn look(
     let mut target = session.plan_shared(query, pool, progress)?;
     // A joint class needs one class of a conditional generator, which is every n-th proposal.
     let positions = proposals / session.bundle.classes().unwrap_or(1);
-    let log_weights = weigh_first(pool, &mut target, positions, progress)?;
+    let log_weights = weigh_many(pool, &mut target, positions, progress)?;
     let summary = summarise(&log_weights);
-    let supported = log_weights.iter().filter(|w| w.is_finite()).count();
-    let reachable = supported >= MIN_SUPPORTED;
-    let mean = log_sum_exp(log_weights.iter().copied()) - (positions.max(1) as f64).ln();
+    let reachable = series::finite(&log_weights) >= MIN_SUPPORTED;
+    let mean = series::log_sum_exp(&log_weights) - (positions.max(1) as f64).ln();
     let class = JointClass {
         query: query.text().to_owned(),
         share: 0.0,
@@ -200,6 +200,7 @@ fn look(
         in_data: presence::of(session.bundle, query).map(|seen| seen.verdict.name()),
         adapted: None,
     };
+    log_weights.check()?;
     Ok((class, mean))
 }
 
@@ -221,18 +222,16 @@ fn largest(
         weighting = session.with_classes(weighting, &cover::equal_shares(labels.all(), classes))?;
     }
     let mut masses: HashMap<LabelSet, f64> = HashMap::new();
-    for number in 0..proposals {
-        let explained = weighting.explain(pool.logits().evidence(number));
-        let explained = explained.map_err(|source| Error::Logit {
-            proposal: number as u64,
-            source,
-        })?;
+    pool.look_at_first(proposals, &mut |proposal, evidence| {
+        let explained = weighting.explain(evidence);
+        let explained = explained.map_err(|source| Error::Logit { proposal, source })?;
         for (set, _, log_density) in explained.sets.into_iter().filter(|s| s.2.is_finite()) {
             let mass = log_density + explained.log_odds - explained.log_conditional;
             let sum = masses.entry(set).or_insert(f64::NEG_INFINITY);
             *sum = log_sum_exp([*sum, mass].into_iter());
         }
-    }
+        Ok(())
+    })?;
     let mut ranked: Vec<(LabelSet, f64)> = masses.into_iter().collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let log_all = log_sum_exp(ranked.iter().map(|(_, mass)| *mass)) - (proposals as f64).ln();

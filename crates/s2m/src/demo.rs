@@ -187,14 +187,10 @@ fn show(
             let mut target = session.plan_shared(&query, &mut pool, progress)?;
             let drawn = draw(&mut pool, &mut target, choice, goal, progress)?;
             let calls = drawn.log_weights.len() as f64 / n as f64;
+            let numbers = drawn.rows()?;
             let kept = drawn
                 .outcome
                 .map_err(|failure| Error::Setting(format!("`{text}`: {failure}")))?;
-            let numbers: Vec<u64> = kept
-                .kept
-                .iter()
-                .map(|&p| target.sequence.number(p))
-                .collect();
             let points = render(&numbers)?;
             let paper = paper.map(|p| p.sampled);
             let row = line(choice.name(), &points, calls, kept.error.tv_bound, paper);

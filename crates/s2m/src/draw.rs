@@ -1,81 +1,23 @@
 //! The one loop: score what the sampler asks for, weigh it, ask again.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use s2m_core::labels::LabelSet;
 use s2m_core::posterior::ItemPosterior;
-use s2m_core::proposals::{Proposals, Purpose};
-use s2m_core::samplers::{Draw, Failure, Goal, History, Next, mh};
-use s2m_core::weight::{LogitError, Weighting};
+use s2m_core::proposals::Purpose;
+use s2m_core::samplers::{Draw, Failure, Goal, History, Next, Sampler, mh};
+use s2m_core::weight::{Evidence, LogitError, Weighting};
+use s2m_model::disk::Column;
 
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
+use crate::sequence::Sequence;
 
 /// Rows weighed by one thread before another is worth starting.
 const ROWS_PER_THREAD: usize = 1 << 13;
-
-/// A query's own sequence of proposals: all of the pool, or those of some classes.
-///
-/// Where classes take turns in the pool and the query needs several of them, the class of each
-/// position is drawn at random and the next unused proposal of that class is taken: a chain or a
-/// short draw then sees independent proposals from the mixture, not classes in a fixed turn.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sequence {
-    period: u64,
-    used: Vec<u64>,
-    /// Numbers of the first positions, where several classes are drawn from.
-    drawn: Vec<u64>,
-    /// Proposals taken so far of each class used.
-    taken: Vec<u64>,
-}
-
-impl Sequence {
-    /// Every proposal.
-    pub fn all() -> Self {
-        Self::of_classes(1, LabelSet::first(1))
-    }
-
-    /// The proposals whose class, `k mod classes`, is one of `used`.
-    pub fn of_classes(classes: usize, used: LabelSet) -> Self {
-        let used: Vec<u64> = used.iter().map(|c| c as u64).collect();
-        let taken = vec![0; used.len()];
-        Self {
-            period: classes as u64,
-            used,
-            drawn: Vec::new(),
-            taken,
-        }
-    }
-
-    /// Settles the first positions and gives how many proposals of the pool they need.
-    pub fn reach(&mut self, positions: usize, proposals: &Proposals) -> usize {
-        let [class] = self.used[..] else {
-            for position in self.drawn.len()..positions {
-                let u = proposals.uniform(Purpose::Class, position as u64);
-                let which = (u * self.used.len() as f64) as usize;
-                self.drawn
-                    .push(self.taken[which] * self.period + self.used[which]);
-                self.taken[which] += 1;
-            }
-            return self.drawn[..positions]
-                .iter()
-                .max()
-                .map_or(0, |last| *last as usize + 1);
-        };
-        let last = positions.checked_sub(1);
-        last.map_or(0, |last| (last as u64 * self.period + class) as usize + 1)
-    }
-
-    /// The number of the proposal at a position that was reached.
-    pub fn number(&self, position: usize) -> u64 {
-        match self.used[..] {
-            [class] => position as u64 * self.period + class,
-            _ => self.drawn[position],
-        }
-    }
-}
 
 /// A query at work: how it weighs, and over which proposals.
 #[derive(Debug, Clone)]
@@ -122,10 +64,19 @@ impl Target {
 /// Everything seen and kept for one query.
 #[derive(Debug)]
 pub struct Drawn {
-    /// The samples, or why there are none.
+    /// What is said about the samples, or why there are none.
     pub outcome: Result<Draw, Failure>,
+    /// Rows of the pool that were kept, in the order of their positions.
+    pub kept: Column<u64>,
     /// Log weights of all proposals of the query's sequence that were scored.
-    pub log_weights: Vec<f64>,
+    pub log_weights: Column<f64>,
+}
+
+impl Drawn {
+    /// All rows that were kept, where memory is sure to hold them.
+    pub fn rows(&self) -> Result<Vec<u64>, Error> {
+        Ok(self.kept.read(0..self.kept.len())?)
+    }
 }
 
 /// Runs a sampler for one query over a pool.
@@ -138,30 +89,85 @@ pub fn draw(
 ) -> Result<Drawn, Error> {
     let offset = pool.proposals().uniform(Purpose::Resample, 0);
     let mut sampler = choice.sampler(goal, offset);
-    let (mut log_weights, mut log_uniforms) = (Vec::new(), Vec::new());
+    let (mut log_weights, mut log_uniforms) = (pool.column(), pool.column());
     progress.begin("scoring proposals", None);
     let outcome = loop {
-        let history = History {
+        let next = sampler.next(History {
             log_weights: &log_weights,
             log_uniforms: &log_uniforms,
-        };
-        match sampler.next(history) {
+        });
+        // An answer counts only where all numbers behind it could be read.
+        log_weights.check()?;
+        log_uniforms.check()?;
+        match next {
             Next::Done(draw) => break Ok(draw),
             Next::Failed(failure) => break Err(failure),
             Next::Score(count) => {
                 let (first, last) = (log_weights.len(), log_weights.len() + count.get());
                 target.ensure(pool, last, progress)?;
-                log_weights.resize(last, f64::NEG_INFINITY);
-                weigh(pool, target, first, &mut log_weights[first..])?;
-                log_uniforms.extend(uniforms(pool, &target.sequence, first..last));
+                weigh(pool, target, first..last, &mut |weights| {
+                    Ok(log_weights.append(weights)?)
+                })?;
+                for positions in pieces(first..last, PIECE) {
+                    log_uniforms.append(&uniforms(pool, &target.sequence, positions))?;
+                }
             }
         }
     };
     progress.end();
+    let mut kept = pool.column();
+    if outcome.is_ok() {
+        let history = History {
+            log_weights: &log_weights,
+            log_uniforms: &log_uniforms,
+        };
+        keep(sampler.as_ref(), history, &target.sequence, &mut kept)?;
+        log_weights.check()?;
+        log_uniforms.check()?;
+    }
     Ok(Drawn {
         outcome,
+        kept,
         log_weights,
     })
+}
+
+/// Notes the rows of the proposals that a sampler keeps.
+fn keep(
+    sampler: &dyn Sampler,
+    history: History<'_>,
+    sequence: &Sequence,
+    kept: &mut Column<u64>,
+) -> Result<(), Error> {
+    let (mut written, mut block) = (Ok(()), Vec::with_capacity(PIECE));
+    // Numbers of a stretch of positions at a time: one alone may take a walk to be found.
+    let (mut known, mut numbers) = (0..0, Vec::new());
+    sampler.kept(history, &mut |position| {
+        if !known.contains(&position) {
+            known = position..history.len().min(position + PIECE);
+            numbers = sequence.numbers(known.clone());
+        }
+        block.push(numbers[position - known.start]);
+        if block.len() == PIECE {
+            if written.is_ok() {
+                written = kept.append(&block);
+            }
+            block.clear();
+        }
+    });
+    written?;
+    Ok(kept.append(&block)?)
+}
+
+/// Positions that are looked at together.
+const PIECE: usize = 1 << 14;
+
+/// A range in pieces.
+fn pieces(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range
+        .step_by(most)
+        .map(move |first| first..end.min(first + most))
 }
 
 /// Log weights of the first positions.
@@ -172,8 +178,26 @@ pub fn weigh_first(
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, Error> {
     target.ensure(pool, positions, progress)?;
-    let mut log_weights = vec![0.0; positions];
-    weigh(pool, target, 0, &mut log_weights)?;
+    let mut log_weights = Vec::with_capacity(positions);
+    weigh(pool, target, 0..positions, &mut |weights| {
+        log_weights.extend_from_slice(weights);
+        Ok(())
+    })?;
+    Ok(log_weights)
+}
+
+/// The same where there may be more than memory holds.
+pub fn weigh_many(
+    pool: &mut Pool<'_>,
+    target: &mut Target,
+    positions: usize,
+    progress: &dyn Progress,
+) -> Result<Column<f64>, Error> {
+    target.ensure(pool, positions, progress)?;
+    let mut log_weights = pool.column();
+    weigh(pool, target, 0..positions, &mut |weights| {
+        Ok(log_weights.append(weights)?)
+    })?;
     Ok(log_weights)
 }
 
@@ -203,39 +227,66 @@ pub(crate) fn uniforms(
     sequence: &Sequence,
     positions: std::ops::Range<usize>,
 ) -> Vec<f64> {
-    let numbers = || positions.clone().map(|position| sequence.number(position));
-    let (first, last) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
-    let mut all = vec![0.0; (last - first) as usize + 1];
+    let numbers = sequence.numbers(positions);
+    let span = span(&numbers);
+    let mut all = vec![0.0; (span.end - span.start) as usize];
     pool.proposals()
-        .fill_uniform(Purpose::Accept, first, &mut all);
-    numbers()
-        .map(|number| all[(number - first) as usize].ln())
+        .fill_uniform(Purpose::Accept, span.start, &mut all);
+    numbers
+        .iter()
+        .map(|number| all[(number - span.start) as usize].ln())
         .collect()
 }
 
-/// Log weights of the positions `first …`, on as many threads as pay off.
-fn weigh(pool: &Pool<'_>, target: &Target, first: usize, out: &mut [f64]) -> Result<(), Error> {
-    let rows = pool.rows();
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+/// From the smallest to the largest of some numbers.
+fn span(numbers: &[u64]) -> Range<u64> {
+    let first = numbers.iter().min().copied().unwrap_or(0);
+    first..numbers.iter().max().map_or(0, |last| last + 1)
+}
+
+/// Shows log weights of some positions in order, piece by piece.
+fn weigh(
+    pool: &Pool<'_>,
+    target: &Target,
+    positions: Range<usize>,
+    see: &mut dyn FnMut(&[f64]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let most = (pool.rows_at_a_time() / target.sequence.period()).max(1);
+    let mut weights = Vec::with_capacity(positions.len().min(most));
+    for positions in pieces(positions, most) {
+        let numbers = target.sequence.numbers(positions);
+        weights.clear();
+        weights.resize(numbers.len(), 0.0);
+        weigh_numbers(pool, target, &numbers, &mut weights)?;
+        see(&weights)?;
+    }
+    Ok(())
+}
+
+/// Log weights of some proposals, on as many threads as pay off.
+fn weigh_numbers(
+    pool: &Pool<'_>,
+    target: &Target,
+    numbers: &[u64],
+    out: &mut [f64],
+) -> Result<(), Error> {
+    let span = span(numbers);
+    let rows = &pool.rows(span.start as usize..span.end as usize)?;
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let share = out.len().div_ceil(cores).max(ROWS_PER_THREAD);
-    let one = |offset: usize, part: &mut [f64]| -> Result<(), Error> {
-        for (at, value) in part.iter_mut().enumerate() {
-            let number = target.sequence.number(first + offset + at);
-            let weight = target.weighting.log_weight(rows.evidence(number as usize));
-            *value = weight.map_err(|source| Error::Logit {
-                proposal: number,
-                source,
-            })?;
+    let one = |numbers: &[u64], part: &mut [f64]| -> Result<(), Error> {
+        for (&number, value) in numbers.iter().zip(part) {
+            *value = log_weight(target, number, rows.evidence(number as usize))?;
         }
         Ok(())
     };
     if out.len() <= share {
-        return one(0, out);
+        return one(numbers, out);
     }
     std::thread::scope(|scope| {
-        let parts = out.chunks_mut(share).enumerate();
+        let parts = numbers.chunks(share).zip(out.chunks_mut(share));
         let running: Vec<_> = parts
-            .map(|(i, part)| scope.spawn(move || one(i * share, part)))
+            .map(|(numbers, part)| scope.spawn(move || one(numbers, part)))
             .collect();
         // The first thread has the lowest numbers, so the error that is named does not depend on timing.
         running.into_iter().try_for_each(|thread| {
@@ -246,17 +297,23 @@ fn weigh(pool: &Pool<'_>, target: &Target, first: usize, out: &mut [f64]) -> Res
     })
 }
 
+/// The log weight of one proposal.
+pub(crate) fn log_weight(
+    target: &Target,
+    proposal: u64,
+    evidence: Evidence<'_>,
+) -> Result<f64, Error> {
+    let weight = target.weighting.log_weight(evidence);
+    weight.map_err(|source| Error::Logit { proposal, source })
+}
+
 /// The label sets of one proposal, for posteriors.
-pub fn item_posterior<'a>(
-    pool: &Pool<'_>,
+pub(crate) fn item_posterior<'a>(
     target: &'a Target,
-    number: u64,
+    proposal: u64,
+    evidence: Evidence<'_>,
 ) -> Result<ItemPosterior<'a>, Error> {
-    let evidence = pool.rows().evidence(number as usize);
-    let fault = |source: LogitError| Error::Logit {
-        proposal: number,
-        source,
-    };
+    let fault = |source: LogitError| Error::Logit { proposal, source };
     target.weighting.item_posterior(evidence).map_err(fault)
 }
 
@@ -279,57 +336,9 @@ fn mean_of(
     of: impl Fn(&ItemPosterior<'_>) -> f64,
 ) -> Result<f64, Error> {
     let mut sum = 0.0;
-    for &number in numbers {
-        sum += of(&item_posterior(pool, target, number)?);
-    }
+    pool.look_at(numbers, &mut |number, evidence| {
+        sum += of(&item_posterior(target, number, evidence)?);
+        Ok(())
+    })?;
     Ok(sum / numbers.len() as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sequence_of_one_class_skips_the_others() {
-        let proposals = Proposals::new(1);
-        let mut sequence = Sequence::of_classes(3, [2].into_iter().collect());
-        assert_eq!(
-            (sequence.reach(0, &proposals), sequence.reach(4, &proposals)),
-            (0, 12)
-        );
-        assert_eq!(
-            (0..4).map(|p| sequence.number(p)).collect::<Vec<_>>(),
-            [2, 5, 8, 11]
-        );
-        assert_eq!(Sequence::all().number(17), 17);
-    }
-
-    /// Classes come at random, each proposal once, and asking in pieces changes nothing.
-    #[test]
-    fn a_sequence_of_several_classes_mixes_them() {
-        let proposals = Proposals::new(1);
-        let used: LabelSet = [0, 2].into_iter().collect();
-        let mut whole = Sequence::of_classes(3, used);
-        let rows = whole.reach(1000, &proposals);
-        let mut pieces = Sequence::of_classes(3, used);
-        (1..=1000).for_each(|positions| {
-            pieces.reach(positions, &proposals);
-        });
-        let numbers: Vec<u64> = (0..1000).map(|p| whole.number(p)).collect();
-        assert_eq!(
-            numbers,
-            (0..1000).map(|p| pieces.number(p)).collect::<Vec<_>>()
-        );
-        assert!(numbers.iter().all(|k| k % 3 != 1 && (*k as usize) < rows));
-        let mut distinct = numbers.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        assert_eq!(distinct.len(), 1000);
-        // A class follows itself about half of the time: five standard errors.
-        let repeats = numbers
-            .windows(2)
-            .filter(|pair| pair[0] % 3 == pair[1] % 3)
-            .count() as f64;
-        assert!((repeats - 499.5).abs() < 5.0 * 16.0, "{repeats}");
-    }
 }

@@ -8,7 +8,7 @@ use s2m_core::weight::{LogitError, WeightingError};
 use s2m_data::recipe::RecipeError;
 use s2m_model::bank::BankError;
 use s2m_model::bundle::BundleError;
-use s2m_model::disk::{LockError, StagingError};
+use s2m_model::disk::{LockError, ScratchError, StagingError};
 use s2m_model::journal::JournalError;
 use s2m_model::judge::JudgeError;
 use s2m_model::networks::NetworkError;
@@ -97,6 +97,9 @@ pub enum Error {
     /// The output folder cannot be made.
     #[error(transparent)]
     Staging(#[from] StagingError),
+    /// Numbers that memory does not hold cannot be kept or read.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
     /// A run stopped, and can go on from what it has scored.
     #[error("{source}\nhint: what was scored is kept in `{}`; the same command goes on from it, and so does another number of items", .kept.display())]
     Unfinished {
@@ -131,7 +134,11 @@ impl Error {
     pub(crate) fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::Write { .. } | Self::Journal(_) | Self::Network(_) | Self::Staging(_)
+            Self::Write { .. }
+                | Self::Journal(_)
+                | Self::Network(_)
+                | Self::Scratch(_)
+                | Self::Staging(_)
         )
     }
 

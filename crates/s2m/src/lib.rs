@@ -33,6 +33,7 @@ mod purity;
 pub mod report;
 pub mod sample;
 pub mod samplers;
+mod sequence;
 pub mod session;
 pub mod settings;
 pub mod talk;

@@ -4,6 +4,8 @@
 //! networks. Latents come from the prior, or from a mixture that was adapted to a query; a pool may also
 //! begin with rows that earlier stages of adaptation have left.
 
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use s2m_core::mixture::Mixture;
@@ -11,6 +13,7 @@ use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::weight::Evidence;
 use s2m_model::bank::Bank;
 use s2m_model::bundle::Bundle;
+use s2m_model::disk::{Column, Number, Scratch};
 use s2m_model::journal::Journal;
 use s2m_model::latents::LatentSource;
 use s2m_model::logits::{Logits, RowShape};
@@ -116,27 +119,37 @@ impl RecycledRows {
     }
 }
 
-/// Rows of a pool, to be read.
-#[derive(Debug, Clone, Copy)]
-pub struct Rows<'a> {
-    logits: &'a Logits,
-    log_ratios: &'a [f64],
+/// A stretch of a pool's rows.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    first: usize,
+    logits: Logits,
+    log_ratios: Vec<f64>,
 }
 
-impl<'a> Rows<'a> {
-    /// What the classifiers say about the proposal of a row, and how its latent is weighted.
-    pub fn evidence(self, row: usize) -> Evidence<'a> {
+impl Rows {
+    /// What the classifiers say about the proposal of a row of the pool, and how its latent is weighted.
+    pub fn evidence(&self, row: usize) -> Evidence<'_> {
         Evidence {
             log_latent_ratio: self.log_ratio(row),
-            ..self.logits.evidence(row)
+            ..self.logits.evidence(row - self.first)
         }
     }
 
     /// `log p_z − log p̃_z` of a row's latent.
-    pub fn log_ratio(self, row: usize) -> f64 {
-        self.log_ratios.get(row).copied().unwrap_or(0.0)
+    pub fn log_ratio(&self, row: usize) -> f64 {
+        let ratio = self.log_ratios.get(row - self.first);
+        ratio.copied().unwrap_or(0.0)
+    }
+
+    /// All of them.
+    pub fn logits(&self) -> &Logits {
+        &self.logits
     }
 }
+
+/// Numbers of rows that are read or taken over at a time.
+const AT_A_TIME: usize = 1 << 20;
 
 /// Logits of the proposals from 0 on.
 pub struct Pool<'a> {
@@ -146,35 +159,46 @@ pub struct Pool<'a> {
     /// First row of each origin; the last one goes on as far as is asked for.
     origins: Vec<(usize, Origin)>,
     rule: ClassRule,
-    logits: Logits,
+    shape: RowShape,
+    /// Numbers of the rows so far.
+    values: Column<f32>,
     /// `log p_z − log p̃_z` of each row; empty where all come from the prior.
-    log_ratios: Vec<f64>,
+    log_ratios: Column<f64>,
+    scratch: Scratch,
     bank: Option<Bank>,
     journal: Option<Journal>,
     scorer: Option<(Scorer, Pace)>,
 }
 
 impl<'a> Pool<'a> {
-    /// An empty pool.
+    /// An empty pool, whose rows go to the scratch folder where memory does not hold them.
     pub fn new(
         bundle: &'a Bundle,
         runtime: &'a Runtime,
         settings: RunSettings,
         seed: u64,
         rule: ClassRule,
+        scratch: &Scratch,
     ) -> Self {
         Self {
             bundle,
             runtime,
             settings,
             origins: vec![(0, Origin::prior(seed))],
-            log_ratios: Vec::new(),
-            logits: Logits::zeros(row_shape(bundle), 0),
+            shape: row_shape(bundle),
+            values: Column::new(scratch),
+            log_ratios: Column::new(scratch),
+            scratch: scratch.clone(),
             rule,
             bank: None,
             journal: None,
             scorer: None,
         }
+    }
+
+    /// An empty column of numbers about this pool.
+    pub(crate) fn column<T: Number>(&self) -> Column<T> {
+        Column::new(&self.scratch)
     }
 
     /// Draws latents from somewhere else than the prior.
@@ -185,8 +209,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Begins with rows of earlier stages; fresh ones follow them.
-    #[must_use]
-    pub fn with_recycled(mut self, recycled: RecycledRows) -> Self {
+    pub fn with_recycled(mut self, recycled: RecycledRows) -> Result<Self, Error> {
         let mut first = 0;
         let fresh = self.origins.remove(0).1;
         for (origin, rows) in recycled.stages {
@@ -194,16 +217,15 @@ impl<'a> Pool<'a> {
             first += rows;
         }
         self.origins.push((first, fresh));
-        self.logits = recycled.logits;
-        self.log_ratios = recycled.log_ratios;
-        self
+        self.values.append(recycled.logits.values())?;
+        self.log_ratios.append(&recycled.log_ratios)?;
+        Ok(self)
     }
 
     /// Begins with rows that were scored before: the first ones of this very origin.
-    #[must_use]
-    pub fn with_first_rows(mut self, rows: &Logits) -> Self {
-        self.append(rows);
-        self
+    pub fn with_first_rows(mut self, rows: &Logits) -> Result<Self, Error> {
+        self.append(rows.values())?;
+        Ok(self)
     }
 
     /// Takes the first rows from a bank of this model and seed.
@@ -217,11 +239,18 @@ impl<'a> Pool<'a> {
     ///
     /// Rows before the journal's come from the bank, so a journal belongs to one bank and one length
     /// of it.
-    pub fn with_journal(mut self, journal: Journal, recovered: &Logits) -> Result<Self, Error> {
-        if !recovered.is_empty() {
-            self.take_from_bank(usize::MAX)?;
-            self.append(recovered);
-        }
+    pub fn with_journal(mut self, path: &Path, identity: &str) -> Result<Self, Error> {
+        let (shape, mut taken) = (self.shape, Ok(()));
+        let mut first = true;
+        let journal = Journal::recover(path, identity, shape, &mut |rows| {
+            if std::mem::take(&mut first) {
+                taken = self.take_from_bank(usize::MAX);
+            }
+            if taken.is_ok() {
+                taken = self.append(rows);
+            }
+        })?;
+        taken?;
         self.journal = Some(journal);
         Ok(self)
     }
@@ -245,12 +274,79 @@ impl<'a> Pool<'a> {
         (origin, row - *first as u64)
     }
 
-    /// The rows so far, to be read by many threads.
-    pub fn rows(&self) -> Rows<'_> {
-        Rows {
-            logits: &self.logits,
-            log_ratios: &self.log_ratios,
+    /// Number of rows so far.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.shape.width()
+    }
+
+    /// Whether there are none yet.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Rows that are best read together.
+    pub(crate) fn rows_at_a_time(&self) -> usize {
+        (AT_A_TIME / self.shape.width()).max(1)
+    }
+
+    /// A stretch of the rows so far, to be read by many threads.
+    pub fn rows(&self, rows: Range<usize>) -> Result<Rows, Error> {
+        let width = self.shape.width();
+        let values = self.values.read(rows.start * width..rows.end * width)?;
+        let weighed = self.log_ratios.len();
+        let ratios = rows.start.min(weighed)..rows.end.min(weighed);
+        Ok(Rows {
+            first: rows.start,
+            logits: Logits::from_values(self.shape, values).expect("these are whole rows"),
+            log_ratios: self.log_ratios.read(ratios)?,
+        })
+    }
+
+    /// Shows what the classifiers say about some rows, in the order in which they are given.
+    pub(crate) fn look_at(
+        &self,
+        numbers: &[u64],
+        see: &mut dyn FnMut(u64, Evidence<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let most = self.rows_at_a_time() as u64;
+        let mut left = numbers;
+        while let Some(&first) = left.first() {
+            // As many as lie close together are read together.
+            let (mut low, mut high) = (first, first);
+            let near = |number: &&u64| {
+                let (next_low, next_high) = (low.min(**number), high.max(**number));
+                let near = next_high - next_low < most;
+                if near {
+                    (low, high) = (next_low, next_high);
+                }
+                near
+            };
+            let count = left.iter().take_while(near).count();
+            let (now, later) = left.split_at(count);
+            let rows = self.rows(low as usize..high as usize + 1)?;
+            for &number in now {
+                see(number, rows.evidence(number as usize))?;
+            }
+            left = later;
         }
+        Ok(())
+    }
+
+    /// The same for the first rows.
+    pub(crate) fn look_at_first(
+        &self,
+        count: usize,
+        see: &mut dyn FnMut(u64, Evidence<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let most = self.rows_at_a_time();
+        for first in (0..count).step_by(most) {
+            let rows = first..count.min(first + most);
+            let read = self.rows(rows.clone())?;
+            for row in rows {
+                see(row as u64, read.evidence(row))?;
+            }
+        }
+        Ok(())
     }
 
     /// Latents of the first input for some rows, in coordinates in which the prior is standard normal.
@@ -310,16 +406,11 @@ impl<'a> Pool<'a> {
         &self.rule
     }
 
-    /// The rows so far.
-    pub fn logits(&self) -> &Logits {
-        &self.logits
-    }
-
     /// Makes sure that the first `wanted` proposals are there.
     pub fn ensure(&mut self, wanted: usize, progress: &dyn Progress) -> Result<(), Error> {
         self.take_from_bank(wanted)?;
-        while self.logits.len() < wanted {
-            let first = self.logits.len();
+        while self.len() < wanted {
+            let first = self.len();
             let number = self.place(first as u64).1;
             let (scorer, mut pace) = self.take_scorer()?;
             let rows = self.score(&scorer, number, pace.begin(wanted - first))?;
@@ -328,8 +419,8 @@ impl<'a> Pool<'a> {
             if let Some(journal) = &mut self.journal {
                 journal.append(rows.values())?;
             }
-            self.append(&rows);
-            progress.at(self.logits.len() as u64);
+            self.append(rows.values())?;
+            progress.at(self.len() as u64);
         }
         Ok(())
     }
@@ -344,11 +435,11 @@ impl<'a> Pool<'a> {
     }
 
     /// Adds rows that follow the last one.
-    fn append(&mut self, rows: &Logits) {
-        let number = self.place(self.logits.len() as u64).1;
-        let ratios = self.log_ratios_of(number, rows.len());
-        self.log_ratios.extend(ratios);
-        self.logits.append(rows);
+    fn append(&mut self, values: &[f32]) -> Result<(), Error> {
+        let number = self.place(self.len() as u64).1;
+        let ratios = self.log_ratios_of(number, values.len() / self.shape.width());
+        self.log_ratios.append(&ratios)?;
+        Ok(self.values.append(values)?)
     }
 
     /// Latent ratios of some proposals still to come; none of them for the prior.
@@ -372,10 +463,11 @@ impl<'a> Pool<'a> {
             return Ok(());
         };
         let upto = wanted.min(bank.len() as usize);
-        if self.logits.len() < upto {
-            let first = self.logits.len();
-            let rows = bank.read(first as u64, upto - first)?;
-            self.logits.append(&rows);
+        let most = self.rows_at_a_time();
+        while self.len() < upto {
+            let first = self.len();
+            let rows = bank.read(first as u64, most.min(upto - first))?;
+            self.values.append(rows.values())?;
         }
         Ok(())
     }

@@ -63,20 +63,23 @@ pub(crate) fn with_purity(
         }
         pilot *= 2;
     };
-    let mut items = Vec::new();
-    for (position, &log_weight) in log_weights
-        .iter()
-        .enumerate()
-        .filter(|(_, w)| w.is_finite())
-    {
-        let item = item_posterior(pool, &target, target.sequence.number(position))?;
-        let log_posterior = item.log_posterior(target.weighting.query());
+    let (mut numbers, mut supported) = (target.sequence.numbers(0..log_weights.len()), Vec::new());
+    let mut weights = log_weights.iter().copied();
+    numbers.retain(|_| {
+        let weight = weights.next().filter(|w| w.is_finite());
+        supported.extend(weight);
+        weight.is_some()
+    });
+    let mut items = Vec::with_capacity(supported.len());
+    pool.look_at(&numbers, &mut |number, evidence| {
+        let item = item_posterior(&target, number, evidence)?;
         items.push(Item {
-            log_weight,
-            log_posterior,
+            log_weight: supported[items.len()],
+            log_posterior: item.log_posterior(target.weighting.query()),
             predicted: target.weighting.predicted(&item),
         });
-    }
+        Ok(())
+    })?;
     // A purity that no item reaches becomes a floor that no item passes: the sampler then says that
     // the query is out of reach.
     let log_floor = log_floor_for(&items, purity).unwrap_or(f64::INFINITY);

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use s2m_core::diagnostics::{WeightSummary, duplicates, summarise};
+use s2m_core::diagnostics::{WeightSummary, summarise};
 use s2m_core::samplers::Draw;
+use s2m_core::series::Series;
 use serde::{Deserialize, Serialize};
 
 use crate::adapt::Record;
@@ -122,7 +123,7 @@ pub struct AppliedCalibration {
 impl Report {
     /// Fills in what the draw and its weights say.
     #[must_use]
-    pub(crate) fn with_draw(mut self, draw: &Draw, log_weights: &[f64]) -> Self {
+    pub(crate) fn with_draw(mut self, draw: &Draw, log_weights: &dyn Series) -> Self {
         let WeightSummary {
             support_share,
             weight_ess,
@@ -131,9 +132,9 @@ impl Report {
             tail_index,
             ..
         } = summarise(log_weights);
-        self.samples = draw.kept.len();
-        self.render_calls = draw.kept.len();
-        self.calls_per_sample = self.generator_calls as f64 / draw.kept.len() as f64;
+        self.samples = draw.samples;
+        self.render_calls = draw.samples;
+        self.calls_per_sample = self.generator_calls as f64 / draw.samples as f64;
         self.tv_estimate = draw.error.tv_estimate;
         self.tv_bound = draw.error.tv_bound;
         self.acceptance = draw.acceptance;
@@ -142,7 +143,7 @@ impl Report {
         self.largest_weight_share = largest_share;
         self.tail_index = tail_index.filter(|index| index.is_finite());
         self.support_share = support_share;
-        self.duplicates = duplicates(&draw.kept);
+        self.duplicates = draw.duplicates;
         self.details = Details::from(&draw.info);
         self.warnings
             .extend(draw.error.warnings.iter().map(ToString::to_string));

@@ -68,7 +68,7 @@ pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answ
         // Settings that do not fit a query are said before any work is done.
         crate::weigh::weighting(&bundle, query, &request.settings)?;
     }
-    let session = Session::open(&bundle, &request.machine, &request.settings, request.bank)?;
+    let mut session = Session::open(&bundle, &request.machine, &request.settings, request.bank)?;
     let identity = identity(request, &session, proposal.as_ref());
     let folder = models::folder(request.model);
     let inputs = [folder.as_deref(), request.bank, request.proposal];
@@ -79,6 +79,7 @@ pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answ
         existing: request.existing,
         inputs: &inputs.into_iter().flatten().collect::<Vec<_>>(),
     })?;
+    session.scratch = staging.scratch();
     let answers = if proposal.is_some() || !request.settings.adapt.is_none() {
         draw_all_adapted(
             request,

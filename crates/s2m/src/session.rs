@@ -12,21 +12,22 @@ use s2m_core::samplers::{Failure, Goal, PILOT_BUDGET};
 use s2m_core::weight::Weighting;
 use s2m_model::bank::Bank;
 use s2m_model::bundle::{Bundle, sha256};
-use s2m_model::journal::Journal;
+use s2m_model::disk::Scratch;
 use s2m_model::networks::RunSettings;
 use s2m_model::runtime::Runtime;
 
 use crate::adapt::{self, Record, Stored};
 use crate::cover;
-use crate::draw::{Sequence, Target, draw, weigh_first};
+use crate::draw::{Target, draw, weigh_first};
 use crate::error::Error;
 use crate::output::Staging;
-use crate::pool::{ClassRule, Origin, Pool, row_shape};
+use crate::pool::{ClassRule, Origin, Pool};
 use crate::presence::{self, Cause};
 use crate::progress::{Progress, Silent};
 use crate::purity;
 use crate::report::{AppliedCalibration, Report, RuleName};
 use crate::samplers::{Details, SamplerChoice};
+use crate::sequence::Sequence;
 use crate::settings::{CALLS_PER_SAMPLE, SampleSettings};
 use crate::weigh;
 use crate::write::SampleWriter;
@@ -64,6 +65,8 @@ pub struct Session<'a> {
     pub settings: &'a SampleSettings,
     /// Seed of the proposals.
     pub seed: u64,
+    /// Where numbers go that memory does not hold.
+    pub(crate) scratch: Scratch,
     bank: Option<&'a Path>,
     bank_rows: u64,
 }
@@ -86,6 +89,7 @@ impl<'a> Session<'a> {
             run: machine.run,
             settings,
             seed: settings.seed.unwrap_or(bank_seed),
+            scratch: Scratch::temporary(),
             bank,
             bank_rows,
         })
@@ -193,14 +197,14 @@ impl<'a> Session<'a> {
                 // Scored already, whether or not they will be looked at.
                 target.rows = rows.log_ratios.len();
                 target.searched -= target.rows;
-                pool = pool.with_recycled(rows);
+                pool = pool.with_recycled(rows)?;
             }
             (Some(rows), None) => {
                 // Only the first stage is of the prior.
                 let first = rows.first_stage();
                 target.rows = first.len();
                 target.searched -= target.rows;
-                pool = pool.with_first_rows(&first);
+                pool = pool.with_first_rows(&first)?;
             }
             _ => {}
         }
@@ -312,7 +316,15 @@ impl<'a> Session<'a> {
     }
 
     pub(crate) fn pool(&self, rule: ClassRule) -> Pool<'_> {
-        Pool::new(self.bundle, &self.runtime, self.run, self.seed, rule)
+        let scratch = &self.scratch;
+        Pool::new(
+            self.bundle,
+            &self.runtime,
+            self.run,
+            self.seed,
+            rule,
+            scratch,
+        )
     }
 
     /// Keeps what is scored for a second try.
@@ -325,8 +337,7 @@ impl<'a> Session<'a> {
             return Ok(pool);
         };
         let identity = self.journal_identity(&pool);
-        let (journal, recovered) = Journal::open(journal, &identity, row_shape(self.bundle))?;
-        pool.with_journal(journal, &recovered)
+        pool.with_journal(journal, &identity)
     }
 
     /// Everything that decides the rows of a journal: not the query, and not how many items are wanted.
@@ -341,7 +352,7 @@ impl<'a> Session<'a> {
             format!("stage {}", pool.proposals().stage()),
             format!("{:?}, fast {}", self.run.device, self.run.fast),
             // The journal's first row follows these.
-            format!("after {} rows", pool.logits().len()),
+            format!("after {} rows", pool.len()),
             format!("bank of {} rows", self.bank_rows),
             mixture.map_or(String::new(), adapt::digest),
         ];
@@ -507,6 +518,7 @@ impl Job<'_, '_> {
         let mut report = session
             .report(&target)?
             .with_draw(&kept, &drawn.log_weights);
+        drawn.log_weights.check()?;
         report.settings.max_calls = Some(settings.max_calls.unwrap_or(goal.max_calls));
         report.class_rule = pool.rule().name();
         report.from_bank = match &adaptation {
@@ -524,7 +536,7 @@ impl Job<'_, '_> {
             staging,
             folder,
         };
-        let purity = writer.write(&kept.kept, &drawn.log_weights, progress)?;
+        let purity = writer.write(&drawn.kept, progress)?;
         report.predicted_purity = purity.by_others;
         report.plain_purity = purity.plain;
         report.warnings.extend(purity.warning());

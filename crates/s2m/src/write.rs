@@ -1,12 +1,16 @@
 //! Samples to files: pictures or points, a table, a grid to look at.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 
 use s2m_core::query::Query;
+use s2m_core::weight::Evidence;
+use s2m_model::disk::Column;
 use s2m_model::latents::LatentSource;
 use s2m_model::networks::{Renderer, Requested};
 
-use crate::draw::{Target, item_posterior};
+use crate::draw::{Target, item_posterior, log_weight};
 use crate::error::Error;
 use crate::output::{NpyWriter, Staging, csv, csv_field};
 use crate::pace::Pace;
@@ -17,8 +21,11 @@ use crate::purity::Purity;
 use crate::sample::Answer;
 use crate::session::Session;
 
-/// Most numbers of samples that are held at a time.
-const MAX_HELD: usize = 1 << 24;
+/// Numbers of samples that are held at a time, where a round of the networks is not more.
+const MAX_HELD: usize = 1 << 21;
+
+/// Rows of the table that are looked up at a time.
+const ROWS: usize = 1 << 14;
 
 /// Items shown in the grid.
 const SHOWN_PICTURES: usize = 64;
@@ -46,29 +53,31 @@ impl SampleWriter<'_, '_> {
     /// Writes everything but the report; gives what is predicted for the samples.
     pub(crate) fn write(
         &self,
-        kept: &[usize],
-        log_weights: &[f64],
+        kept: &Column<u64>,
         progress: &dyn Progress,
     ) -> Result<Purity, Error> {
-        let numbers: Vec<u64> = kept
-            .iter()
-            .map(|&p| self.target.sequence.number(p))
-            .collect();
-        self.write_items(&numbers, progress)?;
+        self.write_items(kept, progress)?;
         if self.session.settings.latents {
-            self.write_latents(&numbers)?;
+            self.write_latents(kept)?;
         }
+        self.write_table(kept)
+    }
+
+    /// Writes one line per sample; gives what is predicted for them.
+    fn write_table(&self, kept: &Column<u64>) -> Result<Purity, Error> {
         let query = self.target.weighting.query();
         let names = self.session.bundle.labels();
         let conditional = self.session.bundle.classes().is_some();
         let adapted = self.pool.is_adapted();
-        let mut rows = vec![header(names.names(), conditional, adapted)];
-        let mut predicted = Purity::default();
-        for (at, (&number, &position)) in numbers.iter().zip(kept).enumerate() {
-            let item = item_posterior(self.pool, self.target, number)?;
+        let mut table = self.staging.create(&self.file("metadata.csv"))?;
+        table.append(csv([header(names.names(), conditional, adapted)]).as_bytes())?;
+        let (mut predicted, mut at) = (Purity::default(), 0);
+        let mut write = |number: u64, evidence: Evidence<'_>| {
+            let log_weight = log_weight(self.target, number, evidence)?;
+            let item = item_posterior(self.target, number, evidence)?;
             predicted.by_others += self.target.weighting.predicted(&item);
             predicted.plain += self.target.weighting.plain(&item);
-            let mut row = vec![self.item_name(at, numbers.len())];
+            let mut row = vec![self.item_name(at, kept.len())];
             let forced =
                 |label: usize| query.forced(label).map(|value| u8::from(value).to_string());
             row.extend((0..names.len()).map(|label| forced(label).unwrap_or_default()));
@@ -78,17 +87,21 @@ impl SampleWriter<'_, '_> {
             }));
             let (origin, own_number) = self.pool.place(number);
             row.push(own_number.to_string());
-            row.push(format!("{:.6}", log_weights[position]));
+            row.push(format!("{log_weight:.6}"));
             if let Some(class) = self.pool.class(number) {
                 row.push(names.name(class as usize).to_owned());
             }
             if adapted {
                 row.push(origin.proposals.stage().to_string());
             }
-            rows.push(row);
+            at += 1;
+            Ok(table.append(csv([row]).as_bytes())?)
+        };
+        for first in (0..kept.len()).step_by(ROWS) {
+            let numbers = kept.read(first..kept.len().min(first + ROWS))?;
+            self.pool.look_at(&numbers, &mut write)?;
         }
-        self.staging
-            .write(&self.file("metadata.csv"), csv(rows).as_bytes())?;
+        table.finish()?;
         let count = kept.len() as f64;
         Ok(Purity {
             by_others: predicted.by_others / count,
@@ -105,24 +118,24 @@ impl SampleWriter<'_, '_> {
         format!("images/{at:0width$}.png")
     }
 
-    fn write_items(&self, numbers: &[u64], progress: &dyn Progress) -> Result<(), Error> {
+    fn write_items(&self, kept: &Column<u64>, progress: &dyn Progress) -> Result<(), Error> {
         let session = self.session;
         let renderer = Renderer::open(session.bundle, &session.runtime, &session.run)?;
         let output = &session.bundle.manifest().generator.output;
         let mut points = if output.is_picture() {
             None
         } else {
-            Some(self.points_file(numbers.len())?)
+            Some(self.points_file(kept.len())?)
         };
         let (mut pictures, mut dots) = (Vec::new(), Vec::new());
-        progress.begin("writing samples", Some(numbers.len() as u64));
+        progress.begin("writing samples", Some(kept.len() as u64));
         let mut pace = Pace::new(renderer.round());
         let mut written = 0;
-        while written < numbers.len() {
-            let most = (MAX_HELD / renderer.item_size()).max(1);
-            let piece = pace.begin(numbers.len() - written).min(most);
-            let part = &numbers[written..written + piece];
-            let (origin, own_numbers, _) = self.pool.same_origin(part);
+        let most = (MAX_HELD / renderer.item_size()).max(renderer.round());
+        while written < kept.len() {
+            let piece = pace.begin(kept.len() - written).min(most);
+            let part = kept.read(written..written + piece)?;
+            let (origin, own_numbers, _) = self.pool.same_origin(&part);
             let piece = own_numbers.len();
             let classes = part[..piece].iter();
             let classes: Vec<u32> = classes.filter_map(|&k| self.pool.class(k)).collect();
@@ -146,7 +159,7 @@ impl SampleWriter<'_, '_> {
                 for (row, item) in items.chunks_exact(renderer.item_size()).enumerate() {
                     let at = written + row;
                     let picture = self.picture(item);
-                    let file = self.file(&self.item_name(at, numbers.len()));
+                    let file = self.file(&self.item_name(at, kept.len()));
                     self.staging.write(&file, &picture.to_png()?)?;
                     if at < SHOWN_PICTURES {
                         pictures.push(picture);
@@ -161,11 +174,7 @@ impl SampleWriter<'_, '_> {
         let grid = match points {
             Some(points) => {
                 points.finish()?;
-                scatter(
-                    &[self.panel(dots, numbers.len(), renderer.item_size())],
-                    1,
-                    "",
-                )
+                scatter(&[self.panel(dots, kept.len(), renderer.item_size())], 1, "")
             }
             None => image_grid(&pictures, None)?,
         };
@@ -223,7 +232,7 @@ impl SampleWriter<'_, '_> {
         }
     }
 
-    fn write_latents(&self, numbers: &[u64]) -> Result<(), Error> {
+    fn write_latents(&self, kept: &Column<u64>) -> Result<(), Error> {
         let latents = &self.session.bundle.manifest().generator.latents;
         for (input, latent) in latents.iter().enumerate() {
             let file = if latents.len() == 1 {
@@ -231,26 +240,29 @@ impl SampleWriter<'_, '_> {
             } else {
                 format!("latents-{input}.npy")
             };
-            let mut values = vec![0.0; numbers.len() * latent.size()];
-            let (mut left, mut at) = (numbers, 0);
-            while !left.is_empty() {
-                let (origin, own_numbers, rest) = self.pool.same_origin(left);
-                let source = LatentSource {
-                    proposals: origin.proposals,
-                    mixture: origin.mixture.as_deref().filter(|_| input == 0),
-                    input: input as u16,
-                    prior: latent.prior,
-                    size: latent.size(),
-                };
-                let end = at + own_numbers.len() * latent.size();
-                source.fill(&own_numbers, &mut values[at..end]);
-                (left, at) = (rest, end);
-            }
-            let shape: Vec<usize> = std::iter::once(numbers.len())
+            let shape: Vec<usize> = std::iter::once(kept.len())
                 .chain(latent.shape.iter().copied())
                 .collect();
             let mut writer = NpyWriter::create(self.staging.path(&self.file(&file)), &shape)?;
-            writer.append(&values)?;
+            let most = (MAX_HELD / latent.size().max(1)).max(1);
+            for first in (0..kept.len()).step_by(most) {
+                let numbers = kept.read(first..kept.len().min(first + most))?;
+                let mut left = numbers.as_slice();
+                while !left.is_empty() {
+                    let (origin, own_numbers, rest) = self.pool.same_origin(left);
+                    let source = LatentSource {
+                        proposals: origin.proposals,
+                        mixture: origin.mixture.as_deref().filter(|_| input == 0),
+                        input: input as u16,
+                        prior: latent.prior,
+                        size: latent.size(),
+                    };
+                    let mut values = vec![0.0; own_numbers.len() * latent.size()];
+                    source.fill(&own_numbers, &mut values);
+                    writer.append(&values)?;
+                    left = rest;
+                }
+            }
             writer.finish()?;
         }
         Ok(())
@@ -283,7 +295,7 @@ pub(crate) fn write_joint_summary(
     folders: &[String],
     answers: &[Answer],
 ) -> Result<(), Error> {
-    let mut table: Vec<String> = Vec::new();
+    let (mut table, mut begun) = (staging.create("metadata.csv")?, false);
     let mut summary = Vec::new();
     for ((query, folder), answer) in queries.iter().zip(folders).zip(answers) {
         match answer {
@@ -293,13 +305,17 @@ pub(crate) fn write_joint_summary(
                     path: path.clone(),
                     reason: e.to_string(),
                 };
-                let text = std::fs::read_to_string(&path).map_err(fail)?;
-                let (header, rows) = text.split_once('\n').unwrap_or((&text, ""));
-                if table.is_empty() {
-                    table.push(format!("query,{header}"));
+                let mut lines = BufReader::new(File::open(&path).map_err(fail)?).lines();
+                let header = lines.next().transpose().map_err(fail)?;
+                if !std::mem::replace(&mut begun, true) {
+                    let header = header.unwrap_or_default();
+                    table.append(format!("query,{header}\n").as_bytes())?;
                 }
                 let name = csv_field(query.text());
-                table.extend(rows.lines().map(|row| format!("{name},{folder}/{row}")));
+                for row in lines {
+                    let row = row.map_err(fail)?;
+                    table.append(format!("{name},{folder}/{row}\n").as_bytes())?;
+                }
                 summary.push(BTreeMap::from([
                     ("query", serde_json::json!(query.text())),
                     ("folder", serde_json::json!(folder)),
@@ -322,7 +338,10 @@ pub(crate) fn write_joint_summary(
             ])),
         }
     }
-    staging.write("metadata.csv", (table.join("\n") + "\n").as_bytes())?;
+    if !begun {
+        table.append(b"\n")?;
+    }
+    table.finish()?;
     let json = serde_json::to_string_pretty(&summary).expect("a summary has only plain fields");
     Ok(staging.write("report.json", json.as_bytes())?)
 }

@@ -202,7 +202,7 @@ fn every_sampler_occupies_the_modes_of_every_query_evenly() {
                 let target = session.plan_shared(&query, &mut shared, &Silent).unwrap();
                 for (kind, (mut pool, mut target)) in [("own", own), ("shared", (shared, target))] {
                     let drawn = draw(&mut pool, &mut target, sampler, goal, &Silent).unwrap();
-                    let counts = occupancy(&bundle, &pool, &target, &drawn.outcome.unwrap().kept);
+                    let counts = occupancy(&bundle, &pool, &drawn.rows().unwrap());
                     let what = format!("{labels:?} {generator:?} {sampler:?} `{text}` {kind} pool");
                     let holds = |at: &usize| query.holds(all[*at].labels);
                     let inside: Vec<usize> =
@@ -228,13 +228,12 @@ fn centres(modes: &[Mode]) -> Vec<[f64; 2]> {
 }
 
 /// How many kept proposals lie nearest to each mode.
-fn occupancy(bundle: &Bundle, pool: &Pool<'_>, target: &Target, kept: &[usize]) -> Vec<usize> {
+fn occupancy(bundle: &Bundle, pool: &Pool<'_>, numbers: &[u64]) -> Vec<usize> {
     let all = modes();
-    let numbers: Vec<u64> = kept.iter().map(|&p| target.sequence.number(p)).collect();
     let class = |&k: &u64| pool.rule().class(pool.proposals(), k);
     let classes: Vec<u32> = numbers.iter().filter_map(class).collect();
     let mut counts = vec![0; all.len()];
-    for point in render(bundle, pool.proposals().seed(), &numbers, &classes) {
+    for point in render(bundle, pool.proposals().seed(), numbers, &classes) {
         counts[nearest(&centres(&all), &point).0] += 1;
     }
     counts
@@ -257,13 +256,7 @@ fn the_papers_formula_is_off_for_partial_queries_of_one_of_labels() {
         max_calls: 1_000_000,
     };
     let drawn = draw(&mut pool, &mut target, settings.sampler, goal, &Silent).unwrap();
-    let numbers: Vec<u64> = drawn
-        .outcome
-        .unwrap()
-        .kept
-        .iter()
-        .map(|&p| p as u64)
-        .collect();
+    let numbers = drawn.rows().unwrap();
     let points = render(&bundle, 0, &numbers, &[]);
     let shared = points
         .iter()

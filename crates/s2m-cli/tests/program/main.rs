@@ -8,6 +8,7 @@ mod errors;
 mod eval;
 mod faults;
 mod interruption;
+mod memory;
 mod output;
 mod together;
 mod training;

@@ -34,7 +34,7 @@ fn meet(case: &Case, start_at: &Path, alone: &Path, gate_at: Step, second: &[&st
     let first = start(gate.hold(&mut command, gate_at, 1));
     gate.wait();
     let before = contents(root.path());
-    let ran = run(root.path(), second);
+    let ran = Case::run(root.path(), second);
     let what = format!("{} at {gate_at:?}", case.name);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{what}: {}", ran.err);
     let named = format!("is in use by process {}\n", first.id());
@@ -52,7 +52,8 @@ fn meet(case: &Case, start_at: &Path, alone: &Path, gate_at: Step, second: &[&st
 #[test]
 fn a_second_command_changes_nothing_and_names_the_first() {
     let mut met = 0;
-    for case in &CASES {
+    let slow = |case: &Case| case.forces() && !case.is_quick();
+    for case in CASES.iter().filter(|case| case.locks() && !slow(case)) {
         let before = case.prepare();
         let alone = copy(before.path());
         let outside = tempfile::tempdir().unwrap();
@@ -69,6 +70,33 @@ fn a_second_command_changes_nothing_and_names_the_first() {
     }
     println!("{met} pairs of commands met");
     assert!(met > 40, "{met}");
+}
+
+/// Two of them write the same files, each of them whole: both end, with the bytes of one.
+#[test]
+fn commands_without_a_lock_do_not_harm_each_other() {
+    for case in CASES.iter().filter(|case| !case.locks()) {
+        let start_at = case.prepare();
+        let alone = copy(start_at.path());
+        assert_eq!(Case::run(alone.path(), case.typed).code, 0);
+        for gate_at in [Step::FileWrite, Step::FilePublish] {
+            let root = copy(start_at.path());
+            let outside = tempfile::tempdir().unwrap();
+            let gate = Gate::new(outside.path());
+            let mut command = case.command(root.path());
+            let first = start(gate.hold(&mut command, gate_at, 1));
+            gate.wait();
+            let second = Case::run(root.path(), case.typed);
+            assert_eq!(second.code, 0, "{}", second.err);
+            gate.open();
+            let ended: Ran = first.wait_with_output().unwrap().into();
+            assert_eq!(ended.code, 0, "{}", ended.err);
+            assert!(
+                contents(root.path()) == contents(alone.path()),
+                "{gate_at:?}"
+            );
+        }
+    }
 }
 
 /// Both are about to begin a bank; the seed of the one that holds the lock is what it gets.

@@ -20,12 +20,14 @@
 //! sampler; Lindvall, "Lectures on the Coupling Method", 1992, for the argument.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use super::{
     BOUND_ERRORS, CallsNeeded, Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next,
     Sampler, Warning, score, search,
 };
 use crate::chains::{ChainSummary, summarise_chains};
+use crate::series::Series;
 use crate::tail::tail_index;
 
 /// Proposals asked for at a time, so that a caller can show progress.
@@ -101,9 +103,10 @@ pub struct MetropolisHastings {
     steps: Steps,
     /// Length of the chains and proposals that were scored when it was fixed.
     fixed: Option<(usize, usize)>,
-    /// Where the chains scored so far ended, and how many found something.
-    ends: Vec<ChainEnd>,
+    /// Chains run so far, how many of them found something, and the steps that they accepted.
+    chains: usize,
     found: usize,
+    accepted: usize,
 }
 
 impl MetropolisHastings {
@@ -117,15 +120,20 @@ impl MetropolisHastings {
             goal,
             steps,
             fixed,
-            ends: Vec::new(),
+            chains: 0,
             found: 0,
+            accepted: 0,
         }
     }
 
     /// Fixes the length of the chains once the pilot is large enough.
     fn pilot(&mut self, history: History<'_>, distance: f64) -> Option<Next> {
         let n = history.len();
-        let steps = steps_for(history.log_weights, distance);
+        let mut log_weights = Vec::with_capacity(n);
+        history.log_weights.scan(0..n, &mut |block| {
+            log_weights.extend_from_slice(block);
+        });
+        let steps = steps_for(&log_weights, distance);
         let expected = steps.saturating_mul(self.goal.samples.get());
         let enough = n >= expected / 8 && history.supported() >= MIN_SUPPORTED_PILOT;
         if enough || n >= REQUEST.min(self.goal.max_calls) {
@@ -133,6 +141,28 @@ impl MetropolisHastings {
             return None;
         }
         Some(score(n, n, self.goal, 0))
+    }
+
+    fn draw(&self, history: History<'_>, steps: usize, mut error: ErrorStatement) -> Draw {
+        let dead_chains = self.chains - self.found;
+        if dead_chains > 0 {
+            error.warnings.push(Warning::DeadChains {
+                chains: dead_chains,
+                steps,
+            });
+        }
+        Draw {
+            samples: self.goal.samples.get(),
+            duplicates: 0,
+            acceptance: self.accepted as f64 / (self.chains * steps) as f64,
+            error,
+            info: super::Info::Mh(Info {
+                steps,
+                chains: self.chains,
+                dead_chains,
+                mixing: mixing(history, self.chains, steps),
+            }),
+        }
     }
 }
 
@@ -151,11 +181,12 @@ impl Sampler for MetropolisHastings {
         }
         let (steps, fixed_at) = self.fixed.expect("fixed by the user or by the pilot above");
         let (n, wanted) = (history.len(), self.goal.samples.get());
-        for i in self.ends.len()..n / steps {
-            let end = chain(history, i * steps, steps);
-            self.found += usize::from(end.state.is_some());
-            self.ends.push(end);
-        }
+        let (mut found, mut accepted) = (self.found, self.accepted);
+        each_end(history, steps, self.chains..n / steps, |end| {
+            found += usize::from(end.state.is_some());
+            accepted += end.accepted;
+        });
+        (self.chains, self.found, self.accepted) = (n / steps, found, accepted);
         if self.found < wanted {
             // Every missing sample costs one chain; a chain that is begun is scored to its end.
             let missing = (wanted - self.found)
@@ -180,7 +211,18 @@ impl Sampler for MetropolisHastings {
             Steps::ForDistance(distance) => Some(distance),
         };
         let error = statement(history.log_weights, fixed_at, steps, wish);
-        Next::Done(draw(history, &self.ends, steps, error, self.goal))
+        Next::Done(self.draw(history, steps, error))
+    }
+
+    fn kept(&self, history: History<'_>, see: &mut dyn FnMut(usize)) {
+        let Some((steps, _)) = self.fixed else { return };
+        let mut left = self.goal.samples.get();
+        each_end(history, steps, 0..self.chains, |end| {
+            if let Some(state) = end.state.filter(|_| left > 0) {
+                see(state.position);
+                left -= 1;
+            }
+        });
     }
 }
 
@@ -196,10 +238,11 @@ struct ChainEnd {
 /// no supported one.
 pub fn chain_ends(history: History<'_>, steps: NonZeroUsize) -> Vec<Option<usize>> {
     let chains = history.len() / steps.get();
-    let end = |i: usize| chain(history, i * steps.get(), steps.get()).state;
-    (0..chains)
-        .map(|i| end(i).map(|state| state.position))
-        .collect()
+    let mut ends = Vec::with_capacity(chains);
+    each_end(history, steps.get(), 0..chains, |end| {
+        ends.push(end.state.map(|state| state.position));
+    });
+    ends
 }
 
 /// Chains of so many steps over all proposals, one after the other, and what they were on the way.
@@ -233,17 +276,31 @@ pub fn follow(history: History<'_>, steps: NonZeroUsize, after: &[usize]) -> Pro
     Progress { states, acceptance }
 }
 
-/// Runs the chain over the proposals `first … first + steps − 1`.
-fn chain(history: History<'_>, first: usize, steps: usize) -> ChainEnd {
-    let mut end = ChainEnd {
+/// Runs chains of so many steps, one after the other, and shows where each ended.
+fn each_end(
+    history: History<'_>,
+    steps: usize,
+    chains: Range<usize>,
+    mut see: impl FnMut(ChainEnd),
+) {
+    let none = ChainEnd {
         state: None,
         accepted: 0,
     };
-    trace(history, first, steps, |state, accepted| {
-        end.state = state;
-        end.accepted += usize::from(accepted);
+    let (mut end, mut step) = (none, 0);
+    let positions = chains.start.saturating_mul(steps)..chains.end.saturating_mul(steps);
+    history.each(positions, |position, log_weight, log_uniform| {
+        let proposed = State {
+            position,
+            log_weight,
+        };
+        end.accepted += usize::from(advance(&mut end.state, proposed, log_uniform));
+        step += 1;
+        if step == steps {
+            see(std::mem::replace(&mut end, none));
+            step = 0;
+        }
     });
-    end
 }
 
 /// Runs a chain and shows every state on the way.
@@ -254,56 +311,29 @@ fn trace(
     mut show: impl FnMut(Option<State>, bool),
 ) {
     let mut current: Option<State> = None;
-    for position in first..first + steps {
+    history.each(first..first + steps, |position, log_weight, log_uniform| {
         let proposed = State {
             position,
-            log_weight: history.log_weights[position],
+            log_weight,
         };
-        let accepted = match current {
-            Some(state) => {
-                let (next, accepted) = step(state, proposed, history.log_uniforms[position]);
-                current = Some(next);
-                accepted
-            }
-            None if proposed.log_weight.is_finite() => {
-                current = Some(proposed);
-                true
-            }
-            None => false,
-        };
+        let accepted = advance(&mut current, proposed, log_uniform);
         show(current, accepted);
-    }
+    });
 }
 
-fn draw(
-    history: History<'_>,
-    ends: &[ChainEnd],
-    steps: usize,
-    mut error: ErrorStatement,
-    goal: Goal,
-) -> Draw {
-    let alive = ends.iter().filter_map(|end| end.state);
-    let dead_chains = ends.iter().filter(|end| end.state.is_none()).count();
-    let accepted: usize = ends.iter().map(|end| end.accepted).sum();
-    if dead_chains > 0 {
-        error.warnings.push(Warning::DeadChains {
-            chains: dead_chains,
-            steps,
-        });
-    }
-    Draw {
-        kept: alive
-            .map(|state| state.position)
-            .take(goal.samples.get())
-            .collect(),
-        acceptance: accepted as f64 / (ends.len() * steps) as f64,
-        error,
-        info: super::Info::Mh(Info {
-            steps,
-            chains: ends.len(),
-            dead_chains,
-            mixing: mixing(history, ends.len(), steps),
-        }),
+/// Offers a proposal to a chain, which may not have begun yet; whether it is taken.
+fn advance(current: &mut Option<State>, proposed: State, log_uniform: f64) -> bool {
+    match *current {
+        Some(state) => {
+            let (next, accepted) = step(state, proposed, log_uniform);
+            *current = Some(next);
+            accepted
+        }
+        None if proposed.log_weight.is_finite() => {
+            *current = Some(proposed);
+            true
+        }
+        None => false,
     }
 }
 
@@ -326,9 +356,10 @@ fn mixing(history: History<'_>, chains: usize, steps: usize) -> Option<ChainSumm
 }
 
 /// What fresh proposals allow to be said about chains of this length.
-fn statement(all: &[f64], fixed_at: usize, steps: usize, wish: Option<f64>) -> ErrorStatement {
-    let fresh = &all[fixed_at..];
-    let fresh = &fresh[..fresh.len().min(MAX_ESTIMATED)];
+fn statement(all: &dyn Series, fixed_at: usize, steps: usize, wish: Option<f64>) -> ErrorStatement {
+    let last = all.len().min(fixed_at.saturating_add(MAX_ESTIMATED));
+    let mut fresh = Vec::with_capacity(last - fixed_at);
+    all.scan(fixed_at..last, &mut |block| fresh.extend_from_slice(block));
     let supported = fresh.iter().filter(|w| w.is_finite()).count();
     let too_few = |reason| Warning::TooFewFresh {
         fresh: fresh.len(),
@@ -341,7 +372,7 @@ fn statement(all: &[f64], fixed_at: usize, steps: usize, wish: Option<f64>) -> E
             ..ErrorStatement::default()
         };
     }
-    let (estimate, standard_error) = Profiles::new(fresh).distance_with_error(steps);
+    let (estimate, standard_error) = Profiles::new(&fresh).distance_with_error(steps);
     let above = wish.filter(|&wanted| estimate > wanted);
     let above = above.map(|wanted| Warning::AboveWanted { estimate, wanted });
     let warning = match tail_index(all) {
@@ -597,10 +628,11 @@ mod tests {
             log_weights: &log_weights,
             log_uniforms: &log_uniforms,
         };
-        let first = chain(history, 0, 4);
-        assert_eq!(first.state.map(|s| s.position), Some(3));
-        assert_eq!(first.accepted, 2);
-        assert!(chain(history, 4, 4).state.is_none());
+        let mut ends = Vec::new();
+        each_end(history, 4, 0..2, |end| ends.push(end));
+        assert_eq!(ends[0].state.map(|s| s.position), Some(3));
+        assert_eq!(ends[0].accepted, 2);
+        assert!(ends[1].state.is_none());
     }
 
     #[test]

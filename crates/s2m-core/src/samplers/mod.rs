@@ -16,8 +16,11 @@ pub mod reject;
 pub mod resample;
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use thiserror::Error;
+
+use crate::series::{self, Series};
 
 /// Proposals of the first request: small, so that a few pictures come in seconds.
 pub const FIRST_PILOT: usize = 512;
@@ -34,13 +37,16 @@ pub const BOUND_ERRORS: f64 = 2.33;
 /// With a tail index above this, standard errors of weights mean little and no bound is given.
 pub const MAX_TAIL_INDEX: f64 = 0.4;
 
+/// Proposals of which weights and uniform numbers are held side by side.
+const BLOCK: usize = 1 << 14;
+
 /// All proposals scored so far, in order.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct History<'a> {
     /// Log weight of each; `-∞` outside the support, never NaN.
-    pub log_weights: &'a [f64],
+    pub log_weights: &'a dyn Series,
     /// Log of each proposal's own uniform number.
-    pub log_uniforms: &'a [f64],
+    pub log_uniforms: &'a dyn Series,
 }
 
 impl History<'_> {
@@ -55,7 +61,28 @@ impl History<'_> {
     }
 
     fn supported(&self) -> usize {
-        self.log_weights.iter().filter(|w| w.is_finite()).count()
+        series::finite(self.log_weights)
+    }
+
+    /// Shows position, log weight and log uniform number of a range of proposals.
+    fn each(&self, range: Range<usize>, mut see: impl FnMut(usize, f64, f64)) {
+        let mut uniforms = Vec::with_capacity(range.len().min(BLOCK));
+        let mut first = range.start;
+        while first < range.end {
+            let last = range.end.min(first + BLOCK);
+            uniforms.clear();
+            self.log_uniforms.scan(first..last, &mut |block| {
+                uniforms.extend_from_slice(block);
+            });
+            let mut at = first;
+            self.log_weights.scan(first..last, &mut |block| {
+                for &log_weight in block {
+                    see(at, log_weight, uniforms[at - first]);
+                    at += 1;
+                }
+            });
+            first = last;
+        }
     }
 }
 
@@ -83,13 +110,20 @@ pub struct Goal {
 pub trait Sampler {
     /// Looks at all proposals so far and says what to do next.
     fn next(&mut self, history: History<'_>) -> Next;
+
+    /// Shows the positions of the proposals that are kept, ascending; one may repeat for `resample`.
+    ///
+    /// Only after [`Next::Done`], and of the same history: there may be more of them than memory holds.
+    fn kept(&self, history: History<'_>, see: &mut dyn FnMut(usize));
 }
 
-/// Kept proposals and what can be said about them.
+/// What can be said about the proposals that are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draw {
-    /// Positions of the kept proposals, ascending; a position may repeat for `resample`.
-    pub kept: Vec<usize>,
+    /// How many there are.
+    pub samples: usize,
+    /// Of these, how many repeat another one.
+    pub duplicates: usize,
     /// Accepted proposals (or steps) as a share of all.
     pub acceptance: f64,
     /// How far the kept proposals may be from the target.
@@ -341,19 +375,50 @@ fn score(wanted: usize, scored: usize, goal: Goal, found: usize) -> Next {
 mod tests {
     use super::*;
     use crate::proposals::{Proposals, Purpose};
+    use crate::series::tests::InBlocks;
+
+    /// A draw and the positions that it keeps.
+    #[derive(Debug, PartialEq)]
+    pub(super) struct Driven {
+        pub(super) kept: Vec<usize>,
+        pub(super) draw: Draw,
+    }
+
+    impl std::ops::Deref for Driven {
+        type Target = Draw;
+
+        fn deref(&self) -> &Draw {
+            &self.draw
+        }
+    }
 
     /// Runs a sampler on proposals whose log weights a function gives.
     pub(super) fn drive(
         sampler: &mut dyn Sampler,
         seed: u64,
         log_weight: &mut dyn FnMut(u64) -> f64,
-    ) -> (Result<Draw, Failure>, Vec<f64>) {
+    ) -> (Result<Driven, Failure>, Vec<f64>) {
+        drive_through(
+            |numbers| Box::new(numbers.clone()),
+            sampler,
+            seed,
+            log_weight,
+        )
+    }
+
+    /// The same where the sampler sees other series of the same numbers.
+    fn drive_through(
+        series: impl Fn(&Vec<f64>) -> Box<dyn Series>,
+        sampler: &mut dyn Sampler,
+        seed: u64,
+        log_weight: &mut dyn FnMut(u64) -> f64,
+    ) -> (Result<Driven, Failure>, Vec<f64>) {
         let proposals = Proposals::new(seed);
         let (mut weights, mut uniforms) = (Vec::new(), Vec::new());
         loop {
             let history = History {
-                log_weights: &weights,
-                log_uniforms: &uniforms,
+                log_weights: &*series(&weights),
+                log_uniforms: &*series(&uniforms),
             };
             match sampler.next(history) {
                 Next::Score(count) => {
@@ -362,7 +427,14 @@ mod tests {
                         uniforms.push(proposals.uniform(Purpose::Accept, k as u64).ln());
                     }
                 }
-                Next::Done(draw) => return (Ok(draw), weights),
+                Next::Done(draw) => {
+                    let mut kept = Vec::new();
+                    sampler.kept(history, &mut |position| kept.push(position));
+                    let repeats = kept.windows(2).filter(|pair| pair[0] == pair[1]).count();
+                    assert!(kept.is_sorted());
+                    assert_eq!((draw.samples, draw.duplicates), (kept.len(), repeats));
+                    return (Ok(Driven { kept, draw }), weights);
+                }
                 Next::Failed(failure) => return (Err(failure), weights),
             }
         }
@@ -451,6 +523,20 @@ mod tests {
             let (plain, _) = drive(one.as_mut(), 5, &mut |k| shape(k));
             let (shifted, _) = drive(two.as_mut(), 5, &mut |k| shape(k) + 512.0);
             assert_eq!(plain.unwrap().kept, shifted.unwrap().kept, "{name}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_come_in_blocks_give_the_same_draw_to_the_bit() {
+        let shape = |k: u64| (Proposals::new(5).uniform(Purpose::Class, k) * 9.0).sin() * 3.0;
+        for ((name, mut one), (_, mut two)) in
+            every_sampler(5000).into_iter().zip(every_sampler(5000))
+        {
+            let whole = drive(one.as_mut(), 5, &mut |k| shape(k));
+            let blocks =
+                |numbers: &Vec<f64>| -> Box<dyn Series> { Box::new(InBlocks(numbers.clone())) };
+            let in_blocks = drive_through(blocks, two.as_mut(), 5, &mut |k| shape(k));
+            assert!(whole == in_blocks, "{name}");
         }
     }
 

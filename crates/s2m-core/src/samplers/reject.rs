@@ -19,6 +19,7 @@ use super::{
     BOUND_ERRORS, Draw, ErrorStatement, Goal, History, MAX_TAIL_INDEX, Next, Sampler, Warning,
     score, search,
 };
+use crate::series::{self, Series};
 use crate::tail::tail_index;
 
 /// The pilot grows up to this size; larger ones would cost more than a better cap saves.
@@ -77,7 +78,7 @@ pub fn accepts(log_weight: f64, log_uniform: f64, log_cap: f64) -> bool {
 /// Proposals per sample that a cap for this distance would cost, judged by these weights.
 ///
 /// None where nothing is supported.
-pub fn calls_per_sample(log_weights: &[f64], distance: f64) -> Option<f64> {
+pub fn calls_per_sample<S: Series + ?Sized>(log_weights: &S, distance: f64) -> Option<f64> {
     let weights = SortedWeights::new(log_weights);
     let any = !weights.weights.is_empty();
     any.then(|| 1.0 / weights.acceptance(weights.cap_for(distance)))
@@ -115,11 +116,11 @@ impl Reject {
 
     /// Grows the cap where the fresh proposals say that it is too low.
     fn grow(&self, history: History<'_>, state: State) -> State {
-        let fresh = &history.log_weights[state.fixed_at..];
-        if fresh.len() < MIN_FRESH || excess(fresh, state.log_cap).estimate <= self.distance {
+        let n = history.len();
+        let fresh = n - state.fixed_at;
+        if fresh < MIN_FRESH || excess(history.log_weights, state).estimate <= self.distance {
             return state;
         }
-        let n = history.len();
         let log_cap = SortedWeights::new(history.log_weights).cap_for(self.distance);
         State {
             log_cap: log_cap.max(state.log_cap + LEAST_GROWTH),
@@ -128,16 +129,16 @@ impl Reject {
         }
     }
 
-    fn draw(&self, history: History<'_>, state: State, accepted: &[usize]) -> Draw {
-        let fresh = &history.log_weights[state.fixed_at..];
+    fn draw(&self, history: History<'_>, state: State, accepted: usize) -> Draw {
         Draw {
-            kept: accepted[..self.goal.samples.get()].to_vec(),
-            acceptance: accepted.len() as f64 / history.len() as f64,
-            error: statement(history.log_weights, fresh, state.log_cap),
+            samples: self.goal.samples.get(),
+            duplicates: 0,
+            acceptance: accepted as f64 / history.len() as f64,
+            error: statement(history.log_weights, state),
             info: super::Info::Reject(Info {
                 log_cap: state.log_cap,
                 pilot: state.fixed_at,
-                fresh: fresh.len(),
+                fresh: history.len() - state.fixed_at,
             }),
         }
     }
@@ -156,27 +157,33 @@ impl Sampler for Reject {
         let state = self.grow(history, self.state.expect("the pilot above fixed it"));
         self.state = Some(state);
         let n = history.len();
-        let accepted: Vec<usize> = (0..n)
-            .filter(|&k| {
-                accepts(
-                    history.log_weights[k],
-                    history.log_uniforms[k],
-                    state.log_cap,
-                )
-            })
-            .collect();
-        let missing = self.goal.samples.get().saturating_sub(accepted.len());
+        let mut accepted = 0;
+        history.each(0..n, |_, log_weight, log_uniform| {
+            accepted += usize::from(accepts(log_weight, log_uniform, state.log_cap));
+        });
+        let missing = self.goal.samples.get().saturating_sub(accepted);
         let owed = (state.fixed_at + state.least_fresh)
             .min(self.goal.max_calls)
             .saturating_sub(n);
         if missing == 0 && owed == 0 {
-            return Next::Done(self.draw(history, state, &accepted));
+            return Next::Done(self.draw(history, state, accepted));
         }
         // A little more than expected, so that the last request is rarely followed by a tiny one.
-        let rate = accepted.len().max(1) as f64 / n as f64;
+        let rate = accepted.max(1) as f64 / n as f64;
         let expected = (missing as f64 + 2.0 * (missing as f64).sqrt()) / rate;
         let request = (expected as usize).max(owed).min(n).max(MIN_FRESH / 2);
-        score(request, n, self.goal, accepted.len())
+        score(request, n, self.goal, accepted)
+    }
+
+    fn kept(&self, history: History<'_>, see: &mut dyn FnMut(usize)) {
+        let Some(state) = self.state else { return };
+        let mut left = self.goal.samples.get();
+        history.each(0..history.len(), |position, log_weight, log_uniform| {
+            if left > 0 && accepts(log_weight, log_uniform, state.log_cap) {
+                see(position);
+                left -= 1;
+            }
+        });
     }
 }
 
@@ -235,69 +242,97 @@ impl Sums {
     }
 }
 
-fn excess(log_weights: &[f64], log_cap: f64) -> Excess {
+/// The estimate for a cap on the proposals that came after it was fixed.
+fn excess(log_weights: &dyn Series, state: State) -> Excess {
     let mut sums = Sums::default();
-    for w in log_weights.iter().map(|w| (w - log_cap).exp()) {
-        sums.weights += w;
-        sums.squares += w * w;
-        if w > 1.0 {
-            sums.above += 1.0;
-            sums.above_weights += w;
-            sums.above_squares += w * w;
+    log_weights.scan(state.fixed_at..log_weights.len(), &mut |block| {
+        for w in block.iter().map(|w| (w - state.log_cap).exp()) {
+            sums.weights += w;
+            sums.squares += w * w;
+            if w > 1.0 {
+                sums.above += 1.0;
+                sums.above_weights += w;
+                sums.above_squares += w * w;
+            }
         }
-    }
+    });
     sums.excess(1.0)
 }
 
-/// Positive weights in descending order with running sums, for trying many caps.
+/// Weights between two marks of [`SortedWeights`].
+const MARKED: usize = 1 << 10;
+
+/// Positive weights in descending order, for trying many caps.
 struct SortedWeights {
     proposals: usize,
     log_largest: f64,
-    weights: Vec<f64>,
-    running: Vec<(f64, f64)>,
+    weights: Box<dyn Series>,
+    /// At every so many weights: the weight there, and the sums of those before it.
+    marks: Vec<(f64, Running)>,
+    /// Sums of all.
+    all: Running,
+    smallest: Option<f64>,
+}
+
+/// Sums of weights and of their squares, from the largest on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Running {
+    weights: f64,
+    squares: f64,
+}
+
+impl Running {
+    fn add(&mut self, w: f64) {
+        self.weights += w;
+        self.squares += w * w;
+    }
 }
 
 impl SortedWeights {
-    fn new(log_weights: &[f64]) -> Self {
-        let log_largest = log_weights
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
-        let positive = log_weights.iter().filter(|w| w.is_finite());
-        let mut weights: Vec<f64> = positive.map(|w| (w - log_largest).exp()).collect();
-        weights.sort_unstable_by(|a, b| b.total_cmp(a));
-        let running = weights
-            .iter()
-            .scan((0.0, 0.0), |sums, w| {
-                *sums = (sums.0 + w, sums.1 + w * w);
-                Some(*sums)
-            })
-            .collect();
+    fn new<S: Series + ?Sized>(log_weights: &S) -> Self {
+        let log_largest = series::largest(log_weights);
+        let weights = log_weights.descending(&|w| w.is_finite().then(|| (w - log_largest).exp()));
+        let (mut marks, mut all, mut smallest) = (Vec::new(), Running::default(), None);
+        let mut at = 0;
+        series::each(&*weights, |w| {
+            if at % MARKED == 0 {
+                marks.push((w, all));
+            }
+            all.add(w);
+            smallest = Some(w);
+            at += 1;
+        });
         Self {
             proposals: log_weights.len(),
             log_largest,
             weights,
-            running,
+            marks,
+            all,
+            smallest,
         }
     }
 
     fn sums(&self, c: f64) -> Sums {
-        let above = self.weights.partition_point(|&w| w > c);
-        let upto = |count: usize| {
-            if count == 0 {
-                (0.0, 0.0)
-            } else {
-                self.running[count - 1]
-            }
-        };
-        let ((weights, squares), (above_weights, above_squares)) =
-            (upto(self.weights.len()), upto(above));
+        // The last mark above the cap, and from there on weight by weight.
+        let mark = self.marks.partition_point(|(w, _)| *w > c);
+        let (mut above, mut sums) = (0, Running::default());
+        if let Some(mark) = mark.checked_sub(1) {
+            let first = mark * MARKED;
+            (above, sums) = (first, self.marks[mark].1);
+            let last = self.weights.len().min(first + MARKED);
+            self.weights.scan(first..last, &mut |block| {
+                for &w in block.iter().filter(|w| **w > c) {
+                    above += 1;
+                    sums.add(w);
+                }
+            });
+        }
         Sums {
-            weights,
-            squares,
+            weights: self.all.weights,
+            squares: self.all.squares,
             above: above as f64,
-            above_weights,
-            above_squares,
+            above_weights: sums.weights,
+            above_squares: sums.squares,
         }
     }
 
@@ -307,7 +342,7 @@ impl SortedWeights {
             let excess = self.sums(c).excess(c);
             excess.estimate + PILOT_ERRORS * excess.standard_error <= distance
         };
-        let smallest = self.weights.last().copied().unwrap_or(1.0);
+        let smallest = self.smallest.unwrap_or(1.0);
         // A weight that underflows beside the largest one must not push the search out to nowhere.
         let (mut low, mut high) = (smallest.max(f64::MIN_POSITIVE).ln(), 0.0);
         for _ in 0..60 {
@@ -330,19 +365,17 @@ impl SortedWeights {
 }
 
 /// What the fresh proposals allow to be said about a cap.
-fn statement(all: &[f64], fresh: &[f64], log_cap: f64) -> ErrorStatement {
-    let too_few = |reason| Warning::TooFewFresh {
-        fresh: fresh.len(),
-        reason,
-    };
-    if fresh.len() < MIN_FRESH {
+fn statement(all: &dyn Series, state: State) -> ErrorStatement {
+    let fresh = all.len() - state.fixed_at;
+    let too_few = |reason| Warning::TooFewFresh { fresh, reason };
+    if fresh < MIN_FRESH {
         let warnings = vec![too_few("ask for more samples to get one")];
         return ErrorStatement {
             warnings,
             ..ErrorStatement::default()
         };
     }
-    let excess = excess(fresh, log_cap);
+    let excess = excess(all, state);
     let tail = tail_index(all);
     let warning = match tail {
         Some(index) if index > MAX_TAIL_INDEX => Some(Warning::HeavyTail { index }),
@@ -367,11 +400,56 @@ mod tests {
     use super::super::tests::drive;
     use super::*;
     use crate::proposals::{Proposals, Purpose};
+    use crate::series::tests::InBlocks;
 
     fn goal(samples: usize) -> Goal {
         Goal {
             samples: NonZeroUsize::new(samples).unwrap(),
             max_calls: 100_000_000,
+        }
+    }
+
+    fn excess(log_weights: &[f64], log_cap: f64) -> Excess {
+        let state = State {
+            log_cap,
+            fixed_at: 0,
+            least_fresh: 0,
+        };
+        super::excess(&log_weights, state)
+    }
+
+    /// Sums above a cap, from the next mark on, have the bits of sums from the largest weight on.
+    #[test]
+    fn marks_change_no_bit() {
+        let logs: Vec<f64> = (0..5000)
+            .map(|k| (f64::from(k * k % 4999) * 0.37).sin() * 4.0)
+            .collect();
+        let sorted = SortedWeights::new(&InBlocks(logs.clone()));
+        let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut weights: Vec<f64> = logs.iter().map(|w| (w - largest).exp()).collect();
+        weights.sort_by(|a, b| b.total_cmp(a));
+        let edges = [
+            weights[0],
+            weights[MARKED],
+            weights[MARKED - 1],
+            weights[4999],
+            2.0,
+            0.0,
+        ];
+        for c in edges
+            .into_iter()
+            .chain((0..60).map(|k| f64::exp(-f64::from(k) / 7.0)))
+        {
+            let (mut sum, mut squares, mut above) = (0.0, 0.0, 0.0);
+            for w in weights.iter().filter(|w| **w > c) {
+                (sum, squares, above) = (sum + w, squares + w * w, above + 1.0);
+            }
+            let found = sorted.sums(c);
+            let found = [found.above_weights, found.above_squares, found.above];
+            assert_eq!(
+                found.map(f64::to_bits),
+                [sum, squares, above].map(f64::to_bits)
+            );
         }
     }
 

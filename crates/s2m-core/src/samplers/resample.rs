@@ -12,7 +12,8 @@ use super::{
     CallsNeeded, Draw, ErrorStatement, Failure, Goal, History, MAX_TAIL_INDEX, Next, Sampler,
     Warning, score, search,
 };
-use crate::diagnostics::{duplicates, summarise};
+use crate::diagnostics::summarise;
+use crate::series::{self, Series};
 
 /// The pool stops growing at this many proposals per sample even if its effective size is smaller.
 const MAX_POOL_PER_SAMPLE: usize = 100;
@@ -93,19 +94,22 @@ impl Sampler for Resample {
                 copies,
             });
         }
-        let kept = systematic(history.log_weights, wanted, self.offset);
-        let repeated = duplicates(&kept);
+        let (mut repeated, mut before) = (0, None);
+        systematic(history.log_weights, wanted, self.offset, &mut |position| {
+            repeated += usize::from(before.replace(position) == Some(position));
+        });
         let heavy = summary.tail_index.filter(|&index| index > MAX_TAIL_INDEX);
         let warnings = heavy.map(|index| Warning::HeavyTail { index }).into_iter();
         let copied = (repeated > 0).then_some(Warning::Duplicates { count: repeated });
         Next::Done(Draw {
-            acceptance: (kept.len() - repeated) as f64 / pool as f64,
+            samples: wanted,
+            duplicates: repeated,
+            acceptance: (wanted - repeated) as f64 / pool as f64,
             error: ErrorStatement {
                 tv_estimate: None,
                 tv_bound: None,
                 warnings: warnings.chain(copied).collect(),
             },
-            kept,
             info: super::Info::Resample(Info {
                 pool,
                 effective,
@@ -113,34 +117,34 @@ impl Sampler for Resample {
             }),
         })
     }
+
+    fn kept(&self, history: History<'_>, see: &mut dyn FnMut(usize)) {
+        let wanted = self.goal.samples.get();
+        systematic(history.log_weights, wanted, self.offset, see);
+    }
 }
 
-/// Positions drawn by systematic resampling, ascending.
-fn systematic(log_weights: &[f64], wanted: usize, offset: f64) -> Vec<usize> {
-    let largest = log_weights
-        .iter()
-        .copied()
-        .fold(f64::NEG_INFINITY, f64::max);
-    let weight = |log_weight: &f64| (log_weight - largest).exp();
-    let total: f64 = log_weights.iter().map(weight).sum();
-    let mut kept = Vec::with_capacity(wanted);
-    let mut cumulated = 0.0;
-    let mut last = 0;
-    for (position, log_weight) in log_weights.iter().enumerate() {
+/// Shows the positions drawn by systematic resampling, ascending.
+fn systematic(log_weights: &dyn Series, wanted: usize, offset: f64, see: &mut dyn FnMut(usize)) {
+    let largest = series::largest(log_weights);
+    let weight = |log_weight: f64| (log_weight - largest).exp();
+    let mut total = 0.0;
+    series::each(log_weights, |log_weight| total += weight(log_weight));
+    let (mut shown, mut cumulated) = (0, 0.0);
+    let (mut position, mut last) = (0, 0);
+    series::each(log_weights, |log_weight| {
         let w = weight(log_weight);
-        if w == 0.0 {
-            continue;
+        if w != 0.0 {
+            (cumulated, last) = (cumulated + w, position);
+            while shown < wanted && (shown as f64 + offset) / wanted as f64 * total < cumulated {
+                see(position);
+                shown += 1;
+            }
         }
-        (cumulated, last) = (cumulated + w, position);
-        while kept.len() < wanted
-            && (kept.len() as f64 + offset) / wanted as f64 * total < cumulated
-        {
-            kept.push(position);
-        }
-    }
+        position += 1;
+    });
     // Rounding may leave the very last point just above the cumulated total.
-    kept.resize(wanted, last);
-    kept
+    (shown..wanted).for_each(|_| see(last));
 }
 
 #[cfg(test)]
@@ -149,6 +153,14 @@ mod tests {
 
     use super::super::tests::drive;
     use super::*;
+
+    fn systematic(log_weights: &[f64], wanted: usize, offset: f64) -> Vec<usize> {
+        let mut kept = Vec::new();
+        super::systematic(&log_weights, wanted, offset, &mut |position| {
+            kept.push(position);
+        });
+        kept
+    }
 
     #[test]
     fn copies_are_the_expected_number_rounded_up_or_down() {
@@ -202,7 +214,7 @@ mod tests {
         );
         let mut sampler = Resample::new(goal, 0.5, Copies::Refused);
         let (draw, _) = drive(&mut sampler, 1, &mut |_| 0.0);
-        assert_eq!(duplicates(&draw.unwrap().kept), 0);
+        assert_eq!(draw.unwrap().duplicates, 0);
     }
 
     #[test]

@@ -5,13 +5,15 @@
 
 mod checksum;
 mod lock;
+mod scratch;
 mod staging;
 pub mod step;
 mod whole;
 
 pub use self::checksum::crc32;
 pub use self::lock::{Lock, LockError};
-pub use self::staging::{Existing, Kind, Plan, Staging, StagingError};
+pub use self::scratch::{Column, Number, Scratch, ScratchError};
+pub use self::staging::{Existing, Kind, OutputFile, Plan, Staging, StagingError};
 pub(crate) use self::whole::is_temporary_of;
 pub use self::whole::{
     check_replaceable, open_plain, read_plain, read_plain_text, write_whole, write_whole_with,

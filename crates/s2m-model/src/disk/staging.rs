@@ -14,12 +14,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 use super::lock::{Lock, LockError};
+use super::scratch::Scratch;
 use super::step::Step;
 
 /// First line of `request.txt`.
@@ -171,6 +172,27 @@ pub struct Staging {
     _lock: Lock,
 }
 
+/// A file of the folder that is written piece by piece.
+#[derive(Debug)]
+pub struct OutputFile {
+    file: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl OutputFile {
+    /// Adds bytes.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), StagingError> {
+        let written = self.file.write_all(bytes);
+        written.map_err(StagingError::write(&self.path))
+    }
+
+    /// Ends the file.
+    pub fn finish(mut self) -> Result<(), StagingError> {
+        let flushed = Step::OutputWrite.run(|| self.file.flush());
+        flushed.map_err(StagingError::write(&self.path))
+    }
+}
+
 impl Staging {
     /// Starts or continues the folder for a request.
     ///
@@ -217,6 +239,23 @@ impl Staging {
         Step::OutputWrite
             .run(write)
             .map_err(StagingError::write(&path))
+    }
+
+    /// Begins one file that may be larger than memory.
+    pub fn create(&self, file: &str) -> Result<OutputFile, StagingError> {
+        let path = self.path(file);
+        let folder = parent(&path);
+        fs::create_dir_all(folder).map_err(StagingError::write(folder))?;
+        let file = File::create(&path).map_err(StagingError::write(&path))?;
+        Ok(OutputFile {
+            file: BufWriter::new(file),
+            path,
+        })
+    }
+
+    /// Where numbers of this run go that memory does not hold.
+    pub fn scratch(&self) -> Scratch {
+        Scratch::inside(&self.partial)
     }
 
     /// Removes the files so far: for work that does not go on where it stopped.

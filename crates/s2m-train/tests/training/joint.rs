@@ -118,7 +118,7 @@ fn interrupted_cross_fitting_ends_with_the_same_bytes() {
                 ".safetensors",
                 "metrics.jsonl",
                 "done.json",
-                ".partial",
+                ".tmp",
                 "run.toml",
                 "held-out.json",
             ]

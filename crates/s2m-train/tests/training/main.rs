@@ -6,6 +6,7 @@ mod backbones;
 mod colour;
 mod end_to_end;
 mod exports;
+mod faults;
 mod fitting;
 mod joint;
 mod runs;

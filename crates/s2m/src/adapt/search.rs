@@ -13,11 +13,12 @@ use s2m_model::logits::Logits;
 use super::AdaptError;
 use super::record::StageRecord;
 use crate::cover;
-use crate::draw::{Sequence, Target, weigh_first};
+use crate::draw::{Target, weigh_first};
 use crate::error::Error;
 use crate::pool::{ClassRule, Origin, Pool, RecycledRows, row_shape};
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
+use crate::sequence::Sequence;
 use crate::session::Session;
 
 /// Latents with more numbers than this are not adapted: covariances would not fit into memory.
@@ -182,7 +183,7 @@ impl Seen {
 
     /// Takes a stage in.
     pub(crate) fn push(&mut self, search: &Search<'_>, stage: &Stage<'_>) -> Result<(), Error> {
-        let rows = stage.pool.rows();
+        let rows = stage.pool.rows(0..stage.pool.len())?;
         let numbers: Vec<u64> = (0..stage.log_weights.len() as u64).collect();
         for (row, log_weight) in stage.log_weights.iter().enumerate() {
             self.log_scores.push(log_weight - rows.log_ratio(row));
@@ -200,7 +201,7 @@ impl Seen {
         self.recycled
             .push(origin.mixture.as_deref().cloned(), &latents);
         self.stages.push((origin, numbers.len()));
-        self.logits.append(stage.pool.logits());
+        self.logits.append(rows.logits());
         Ok(())
     }
 

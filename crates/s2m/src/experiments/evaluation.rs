@@ -253,6 +253,7 @@ impl Evaluator<'_> {
         let (mut pool, mut target) = session.plan(&query, None, self.progress)?;
         let goal = session.goal(self.samples);
         let drawn = draw(&mut pool, &mut target, way.sampler, goal, self.progress)?;
+        let numbers = drawn.rows()?;
         let kept = match drawn.outcome {
             Ok(kept) => kept,
             Err(failure) => {
@@ -260,11 +261,6 @@ impl Evaluator<'_> {
                 return Ok(Finding::Refused(refused.failure.to_string()));
             }
         };
-        let numbers: Vec<u64> = kept
-            .kept
-            .iter()
-            .map(|&position| target.sequence.number(position))
-            .collect();
         // Proposals that the query looked at: a bank of a conditional generator holds those of the
         // other classes too, which a query without a bank would not have asked for.
         let calls = target.searched + drawn.log_weights.len();

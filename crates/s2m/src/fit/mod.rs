@@ -59,9 +59,6 @@ pub enum FitError {
         "labels cannot be added to a conditional generator, whose classes are its labels\nhint: fit anew with --generator"
     )]
     Conditional,
-    /// The bundle is there already.
-    #[error("`{}` already exists\nhint: choose another name, or pass --force to replace it", .0.display())]
-    Exists(PathBuf),
 }
 
 /// One request.
@@ -180,6 +177,9 @@ pub fn fit(
     progress: &dyn Progress,
 ) -> Result<Answer, Error> {
     let name = bundle_name(request)?;
+    let work = work_folder(request, &name);
+    // First, so that what a killed run left of it goes even where the bundle is there already.
+    let _lock = Lock::beside(&work)?;
     let staging = begin(request)?;
     let settings = CalibrationSettings {
         likeness: request.training.likeness,
@@ -204,8 +204,6 @@ pub fn fit(
     for note in &notes {
         progress.note(note);
     }
-    let work = work_folder(request, &name);
-    let _lock = Lock::beside(&work)?;
     write_work(&work, &probed)?;
     if let Some(Backbone::Of(model)) = &request.training.backbone {
         let text = format!(
@@ -301,9 +299,6 @@ fn bundle_name(request: &Request<'_>) -> Result<String, Error> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(plain) {
         return Err(FitError::Name(out.to_owned()).into());
-    }
-    if out.exists() && !request.replace {
-        return Err(FitError::Exists(out.to_owned()).into());
     }
     Ok(name)
 }

@@ -271,11 +271,11 @@ fn draw_toy(
         goal,
         evaluator.progress,
     )?;
+    let rows = drawn.rows()?;
     let kept = match drawn.outcome {
         Ok(kept) => kept,
         Err(failure) => return Ok(Finding::Refused(failure.to_string())),
     };
-    let rows: Vec<u64> = kept.kept.iter().map(|&row| row as u64).collect();
     let latents = pool.normal_latents(&rows);
     let calls = target.searched + target.rows;
     let mut figures = Figures {
