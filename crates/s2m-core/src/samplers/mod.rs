@@ -120,6 +120,29 @@ pub struct ErrorStatement {
     pub warnings: Vec<Warning>,
 }
 
+/// A part of the target of this share that may be missing is said, even where there is a bound.
+const MOST_MISSING: f64 = 0.05;
+
+/// Where more than this share may be missing there is no bound.
+const MISSING_LIMIT: f64 = 0.5;
+
+impl ErrorStatement {
+    /// The same where a part of this share of the target may never be proposed.
+    #[must_use]
+    pub fn with_missing(mut self, share: f64) -> Self {
+        if share > MISSING_LIMIT {
+            self.tv_bound = None;
+            self.warnings.push(Warning::NotCovered { share });
+            return self;
+        }
+        self.tv_bound = self.tv_bound.map(|bound| (bound + share).min(1.0));
+        if share > MOST_MISSING {
+            self.warnings.push(Warning::MayMiss { share });
+        }
+        self
+    }
+}
+
 /// Something a person should know about a draw.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum Warning {
@@ -140,6 +163,22 @@ pub enum Warning {
     HeavyTail {
         /// The tail index.
         index: f64,
+    },
+    /// An adapted proposal of which hardly anything is known to be covered.
+    #[error(
+        "no error bound: a part of the target of up to {:.0} % may be missing from the adapted proposal, for all that proposals of the prior can tell", 100.0 * share
+    )]
+    NotCovered {
+        /// How much.
+        share: f64,
+    },
+    /// An adapted proposal that may miss a part.
+    #[error(
+        "a part of the target of up to {:.1} % may be missing from the adapted proposal, for all that proposals of the prior can tell; the bound includes it", 100.0 * share
+    )]
+    MayMiss {
+        /// How much.
+        share: f64,
     },
     /// Chains that never met the support.
     #[error("{chains} chains of {steps} steps found no supported proposal and were left out")]

@@ -19,7 +19,8 @@ use super::{
     BOUND_ERRORS, Draw, ErrorStatement, Goal, History, MAX_TAIL_INDEX, Next, Sampler, Warning,
     score, search,
 };
-use crate::tail::tail_index;
+use crate::diagnostics::summarise;
+use crate::tail::Tail;
 
 /// The pilot grows up to this size; larger ones would cost more than a better cap saves.
 const MAX_PILOT: usize = 1 << 16;
@@ -36,6 +37,9 @@ const MIN_FRESH: usize = 512;
 
 /// Fewest fresh proposals above the cap for a bound: below, its standard error is not to be trusted.
 const MIN_ABOVE_CAP: usize = 25;
+
+/// Times the expected weight beyond the largest one seen that the bound has on top.
+const UNSEEN: f64 = 2.0;
 
 /// Least growth of a log cap, so that a cap that must grow does.
 const LEAST_GROWTH: f64 = 0.02;
@@ -133,7 +137,7 @@ impl Reject {
         Draw {
             kept: accepted[..self.goal.samples.get()].to_vec(),
             acceptance: accepted.len() as f64 / history.len() as f64,
-            error: statement(history.log_weights, fresh, state.log_cap),
+            error: statement(history.log_weights, state.fixed_at, state.log_cap),
             info: super::Info::Reject(Info {
                 log_cap: state.log_cap,
                 pilot: state.fixed_at,
@@ -330,7 +334,11 @@ impl SortedWeights {
 }
 
 /// What the fresh proposals allow to be said about a cap.
-fn statement(all: &[f64], fresh: &[f64], log_cap: f64) -> ErrorStatement {
+///
+/// Whether the tail is too heavy is decided on the pilot: fresh proposals that happen to miss the tail would
+/// look light and have a low estimate too, so that a decision by them picks the runs in which it is too low.
+fn statement(all: &[f64], fixed_at: usize, log_cap: f64) -> ErrorStatement {
+    let (pilot, fresh) = all.split_at(fixed_at);
     let too_few = |reason| Warning::TooFewFresh {
         fresh: fresh.len(),
         reason,
@@ -343,16 +351,20 @@ fn statement(all: &[f64], fresh: &[f64], log_cap: f64) -> ErrorStatement {
         };
     }
     let excess = excess(fresh, log_cap);
-    let tail = tail_index(all);
-    let warning = match tail {
-        Some(index) if index > MAX_TAIL_INDEX => Some(Warning::HeavyTail { index }),
+    let tail = Tail::of(all);
+    let decided = Tail::of(pilot).or(tail);
+    let warning = match decided {
+        Some(tail) if tail.is_over(MAX_TAIL_INDEX) => {
+            Some(Warning::HeavyTail { index: tail.index })
+        }
         None => Some(too_few("and too few of all lie in the support")),
         _ if excess.above_cap < MIN_ABOVE_CAP => {
             Some(too_few("and too few of those lie above the cap"))
         }
         _ => None,
     };
-    let bound = excess.bound();
+    let unseen = tail.map_or(0.0, |tail| tail.unseen(summarise(fresh).largest_share));
+    let bound = (excess.bound() + UNSEEN * unseen).min(1.0);
     ErrorStatement {
         tv_estimate: Some(excess.estimate),
         tv_bound: warning.is_none().then_some(bound),
