@@ -64,6 +64,36 @@ pub fn expected_acceptance(log_weights: &[f64]) -> f64 {
     smaller / (log_weights.len() as f64 * total)
 }
 
+/// A mean with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mean {
+    /// The mean.
+    pub value: f64,
+    /// 1.96 standard errors to both sides; not below zero.
+    pub between: [f64; 2],
+}
+
+impl Mean {
+    /// The mean of values that are not negative; none of fewer than two.
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
+        for value in values {
+            count += 1.0;
+            let gap = value - mean;
+            mean += gap / count;
+            squares += gap * (value - mean);
+        }
+        if count < 2.0 {
+            return None;
+        }
+        let half = 1.96 * (squares / (count - 1.0) / count).sqrt();
+        Some(Self {
+            value: mean,
+            between: [(mean - half).max(0.0), mean + half],
+        })
+    }
+}
+
 /// How many entries of `kept` repeat an earlier one; `kept` is in ascending order.
 pub fn duplicates(kept: &[usize]) -> usize {
     kept.windows(2).filter(|pair| pair[0] == pair[1]).count()
@@ -85,6 +115,17 @@ mod tests {
         assert!((found.largest_share - 0.5).abs() < 1e-12);
         assert_eq!(found.tail_index, None);
         assert_eq!(duplicates(&[1, 1, 1, 2, 5, 5]), 3);
+    }
+
+    #[test]
+    fn a_mean_and_its_interval_computed_on_paper() {
+        let mean = Mean::of([1.0, 2.0, 3.0, 6.0].into_iter()).unwrap();
+        assert!((mean.value - 3.0).abs() < 1e-12);
+        // Variance 14/3, standard error √(14/12).
+        let half = 1.96 * (14.0_f64 / 12.0).sqrt();
+        assert!((mean.between[1] - 3.0 - half).abs() < 1e-12);
+        assert!((mean.between[0] - 3.0 + half).abs() < 1e-12);
+        assert_eq!(Mean::of([1.0].into_iter()), None);
     }
 
     #[test]

@@ -10,14 +10,15 @@ use s2m_core::query::Query;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
 use serde::Serialize;
 
-use crate::adapt::{self, AdaptError};
+use crate::adapt::{self, AdaptError, Judging};
 use crate::cover;
-use crate::draw::weigh_first;
+use crate::draw::{Sequence, Target, item_posterior, weigh_first};
 use crate::error::Error;
 use crate::models;
 use crate::pool::Pool;
 use crate::presence;
 use crate::progress::Progress;
+use crate::reach::Reach;
 use crate::sample::MAX_JOINT_LABELS;
 use crate::session::{Machine, Session};
 use crate::settings::{DEFAULT_TV, SampleSettings};
@@ -56,7 +57,9 @@ pub struct JointClass {
     pub effective: f64,
     /// Proposals per sample with `reject` at the default distance; none where unreachable.
     pub calls_per_sample: Option<f64>,
-    /// Whether enough supported proposals were seen.
+    /// Mean posterior of the class over proposals, in proportion to their weights; none without any.
+    pub predicted_purity: Option<f64>,
+    /// Whether enough supported proposals were seen, and their predicted purity is not too low.
     pub reachable: bool,
     /// Whether the data holds such items: `present`, `undecided` or `absent`; left out where the bundle
     /// does not know.
@@ -86,6 +89,8 @@ pub struct Found {
     pub joint_classes: u64,
     /// Which posterior weighs items: `joint`, or `levels` of the class output.
     pub posterior: &'static str,
+    /// Share of the data that proposals account for by the real output, with its interval.
+    pub reach: Option<Reach>,
     /// Those shown.
     pub classes: Vec<JointClass>,
 }
@@ -140,12 +145,34 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
         }
     }
     let joint_classes = labels.all().bits();
+    let reach = reach(&session, &mut pool, proposals, progress)?;
     Ok(Found {
         proposals,
         joint_classes,
         posterior: weigh::posterior(&bundle, &request.settings)?.name(),
+        reach,
         classes,
     })
+}
+
+/// Share of the data that proposals of all classes account for.
+fn reach(
+    session: &Session<'_>,
+    pool: &mut Pool<'_>,
+    proposals: usize,
+    progress: &dyn Progress,
+) -> Result<Option<Reach>, Error> {
+    let labels = session.bundle.labels();
+    let Some(any) = Query::joint(labels.all(), labels) else {
+        return Ok(None);
+    };
+    let mut weighting = weigh::weighting(session.bundle, &any, session.settings)?;
+    if let Some(classes) = session.bundle.classes() {
+        weighting = session.with_classes(weighting, &cover::equal_shares(labels.all(), classes))?;
+    }
+    let mut target = Target::new(weighting, Sequence::all());
+    weigh_first(pool, &mut target, proposals, progress)?;
+    Reach::of(pool, &target, proposals)
 }
 
 /// What adaptation makes of one joint class; none where its pilot finds too little.
@@ -155,7 +182,14 @@ fn adapted(
     progress: &dyn Progress,
 ) -> Result<Option<AdaptedClass>, Error> {
     let target = session.own_target(query)?;
-    match adapt::find(session, &target, adapt::DEFAULT_SAMPLES, progress) {
+    let found = adapt::find(
+        session,
+        &target,
+        adapt::DEFAULT_SAMPLES,
+        Judging::Skipped,
+        progress,
+    );
+    match found {
         Ok(Ok(found)) => {
             let stages = &found.record.stages;
             let stage = match found.mixture {
@@ -186,7 +220,10 @@ fn look(
     let log_weights = weigh_first(pool, &mut target, positions, progress)?;
     let summary = summarise(&log_weights);
     let supported = log_weights.iter().filter(|w| w.is_finite()).count();
-    let reachable = supported >= MIN_SUPPORTED;
+    let predicted_purity = expected_purity(pool, &target, &log_weights)?;
+    let settings = session.settings;
+    let pure = predicted_purity.is_some_and(|purity| purity >= presence::least_purity(settings));
+    let reachable = supported >= MIN_SUPPORTED && (pure || !presence::asks(settings));
     let mean = log_sum_exp(log_weights.iter().copied()) - (positions.max(1) as f64).ln();
     let class = JointClass {
         query: query.text().to_owned(),
@@ -196,11 +233,34 @@ fn look(
         calls_per_sample: reachable
             .then(|| reject::calls_per_sample(&log_weights, DEFAULT_TV))
             .flatten(),
+        predicted_purity,
         reachable,
         in_data: presence::of(session.bundle, query).map(|seen| seen.verdict.name()),
         adapted: None,
     };
     Ok((class, mean))
+}
+
+/// Mean prediction over proposals in proportion to their weights.
+fn expected_purity(
+    pool: &Pool<'_>,
+    target: &Target,
+    log_weights: &[f64],
+) -> Result<Option<f64>, Error> {
+    let largest = log_weights
+        .iter()
+        .copied()
+        .fold(f64::NEG_INFINITY, f64::max);
+    let (mut sum, mut total) = (0.0, 0.0);
+    for (position, log_weight) in log_weights.iter().enumerate() {
+        let weight = (log_weight - largest).exp();
+        if weight > 0.0 {
+            let item = item_posterior(pool, target, target.sequence.number(position))?;
+            sum += weight * target.weighting.predicted(&item);
+            total += weight;
+        }
+    }
+    Ok((total > 0.0).then(|| sum / total))
 }
 
 /// The label sets that hold most of the weight, and the log of the mean weight of all.

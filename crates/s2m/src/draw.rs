@@ -6,10 +6,11 @@ use s2m_core::labels::LabelSet;
 use s2m_core::posterior::ItemPosterior;
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::samplers::{Draw, Failure, Goal, History, Next, mh};
-use s2m_core::weight::{LogitError, Weighting};
+use s2m_core::weight::{Evidence, LogitError, Weighting};
 
 use crate::error::Error;
 use crate::pool::Pool;
+use crate::presence::Cause;
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
 
@@ -90,6 +91,62 @@ pub struct Target {
     pub searched: usize,
     /// Proposals of the pool that were asked for on behalf of this query.
     pub rows: usize,
+    /// What other queries have taken of the shared pool, in their order.
+    pub claims: Vec<Claim>,
+    /// Log of `C/c`: what lengths are divided by so that those of all queries fit into 1 wherever proposals were
+    /// seen; 0 where each proposal has weight for one query alone.
+    pub log_room: f64,
+    /// Why nothing can be drawn, where that is known beforehand.
+    pub refused: Option<Cause>,
+}
+
+/// The proposals that go to a query of a shared pool: those whose uniform number lies in an interval of length
+/// `min(w, c)/C`, which begins where the intervals of the queries before it end. So none goes to two queries.
+///
+/// A later query sees what is left: a proposal that nobody has claimed, at a place of which the share `o` is
+/// claimed, counts with its weight over `1 − o`, and `(u − o)/(1 − o)` is its uniform number. The target of
+/// that query stays what it is.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// How the other query weighs.
+    pub weighting: Weighting,
+    /// Its log cap `c`, on weights over what was left when it was drawn.
+    pub log_cap: f64,
+    /// Log of `C/c`; see [`Target::log_room`].
+    pub log_room: f64,
+    /// Classes of a conditional generator that it draws from, of so many; all where there are none.
+    pub classes: (u64, LabelSet),
+}
+
+impl Claim {
+    /// The share of what is left of a place that it takes; the log of what is left is given.
+    fn share(&self, number: u64, evidence: Evidence<'_>, log_left: f64) -> Result<f64, LogitError> {
+        let (period, used) = self.classes;
+        if period > 1 && !used.contains((number % period) as usize) {
+            return Ok(0.0);
+        }
+        let log_weight = self.weighting.log_weight(evidence)? - log_left;
+        Ok(((log_weight - self.log_cap).min(0.0) - self.log_room).exp())
+    }
+}
+
+/// What is left of a proposal: its log weight and the log of its uniform number, where nobody has claimed it.
+fn unclaimed(
+    claims: &[Claim],
+    number: u64,
+    evidence: Evidence<'_>,
+    (log_weight, log_uniform): (f64, f64),
+) -> Result<(f64, f64), LogitError> {
+    let mut taken: f64 = 0.0;
+    for claim in claims {
+        taken += (1.0 - taken) * claim.share(number, evidence, (-taken).ln_1p())?;
+    }
+    let left = log_uniform.exp() - taken;
+    if left <= 0.0 {
+        return Ok((f64::NEG_INFINITY, log_uniform));
+    }
+    let log_room = (-taken).ln_1p();
+    Ok((log_weight - log_room, left.ln() - log_room))
 }
 
 impl Target {
@@ -101,6 +158,9 @@ impl Target {
             classes: LabelSet::EMPTY,
             searched: 0,
             rows: 0,
+            claims: Vec::new(),
+            log_room: 0.0,
+            refused: None,
         }
     }
 }
@@ -154,6 +214,21 @@ pub fn draw(
                 log_weights.resize(last, f64::NEG_INFINITY);
                 weigh(pool, target, first, &mut log_weights[first..])?;
                 log_uniforms.extend(uniforms(pool, &target.sequence, first..last));
+                let room = target.log_room;
+                if !target.claims.is_empty() {
+                    for position in first..last {
+                        let number = target.sequence.number(position);
+                        let evidence = pool.rows().evidence(number as usize);
+                        let own = (log_weights[position], log_uniforms[position]);
+                        let left = unclaimed(&target.claims, number, evidence, own);
+                        let fault = |source: LogitError| Error::Logit {
+                            proposal: number,
+                            source,
+                        };
+                        (log_weights[position], log_uniforms[position]) = left.map_err(fault)?;
+                    }
+                }
+                log_uniforms[first..].iter_mut().for_each(|u| *u += room);
             }
         }
     };

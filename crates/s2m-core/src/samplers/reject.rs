@@ -87,6 +87,13 @@ pub fn calls_per_sample(log_weights: &[f64], distance: f64) -> Option<f64> {
     any.then(|| 1.0 / weights.acceptance(weights.cap_for(distance)))
 }
 
+/// The log cap that these weights ask for at this distance; none where nothing is supported.
+pub fn log_cap_for(log_weights: &[f64], distance: f64) -> Option<f64> {
+    let weights = SortedWeights::new(log_weights);
+    let any = !weights.weights.is_empty();
+    any.then(|| weights.cap_for(distance))
+}
+
 impl Reject {
     /// Draws `goal.samples` within total variation `distance` of the target.
     pub fn new(goal: Goal, distance: f64) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! Beyond the paper, whose comparison of ways to adapt is on pictures alone.
 
+pub(crate) mod parts;
 pub(crate) mod toy;
 
 use std::num::NonZeroUsize;
