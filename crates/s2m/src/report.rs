@@ -51,7 +51,7 @@ pub struct Report {
     pub calls_per_sample: f64,
     /// Estimated total variation distance from the target; null where not known.
     pub tv_estimate: Option<f64>,
-    /// The estimate plus 2.33 standard errors, what may lie beyond the largest weight seen, and what adaptation may
+    /// The estimate plus 2.58 standard errors, what may lie beyond the largest weight seen, and what adaptation may
     /// miss; null where that would not be honest.
     pub tv_bound: Option<f64>,
     /// Share of the target that an adapted proposal may miss at 95 %, which the bound includes; absent without

@@ -370,7 +370,10 @@ fn statement(all: &[f64], fixed_at: usize, log_cap: f64) -> ErrorStatement {
         }
         _ => None,
     };
-    let unseen = tail.map_or(0.0, |tail| tail.unseen(summarise(fresh).largest_share));
+    // Where many weights lie near the largest there is hardly anything above the cap but them.
+    let unseen = tail
+        .filter(|tail| !tail.bounded)
+        .map_or(0.0, |tail| tail.unseen(summarise(fresh).largest_share));
     let bound = (excess.bound() + UNSEEN * unseen).min(1.0);
     ErrorStatement {
         tv_estimate: Some(excess.estimate),

@@ -166,4 +166,23 @@ mod tests {
             "{told:?}"
         );
     }
+
+    /// 3/(N·Z) where nothing lies beyond the components, by whatever came on top; more where something does, and
+    /// where a mixture had to be judged again.
+    #[test]
+    fn what_may_be_missing_is_what_proposals_of_the_prior_cannot_exclude() {
+        let coverage = |uncovered, rounds| Coverage {
+            proposals: 100_000,
+            accepted: 100.0,
+            uncovered,
+            rounds,
+            log_cap: 0.0,
+            share: 0.001,
+        };
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-4, "{a} for {b}");
+        close(coverage(0, 1).may_be_missing(0.0), 0.029_957);
+        close(coverage(0, 1).may_be_missing(100.0), 0.014_979);
+        close(coverage(0, 2).may_be_missing(0.0), 0.036_889);
+        close(coverage(1, 1).may_be_missing(100.0), 0.047_439);
+    }
 }

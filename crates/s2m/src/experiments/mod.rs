@@ -24,6 +24,7 @@ mod report;
 pub mod results;
 mod six_labels;
 mod stages;
+mod statements;
 mod table1;
 mod unlabelled_digits;
 
@@ -160,11 +161,13 @@ pub enum Experiment {
     UnlabelledDigits,
     /// Label sets that are known exactly, from a soft classifier.
     LabelSetToys,
+    /// How often statements are wrong where the truth is known.
+    Statements,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Gaussians,
         Self::Illustration,
         Self::Table1,
@@ -175,6 +178,7 @@ impl Experiment {
         Self::ExistingGan,
         Self::UnlabelledDigits,
         Self::LabelSetToys,
+        Self::Statements,
     ];
 
     /// Its name as typed.
@@ -190,6 +194,7 @@ impl Experiment {
             Self::ExistingGan => "existing-gan",
             Self::UnlabelledDigits => "unlabelled-digits",
             Self::LabelSetToys => "label-set-toys",
+            Self::Statements => "statements",
         }
     }
 
@@ -206,6 +211,7 @@ impl Experiment {
             Self::ExistingGan => "a GAN from elsewhere on CIFAR-7to3: classes against label sets",
             Self::UnlabelledDigits => "a GAN that also makes digits which no label is for",
             Self::LabelSetToys => "label sets that are known exactly, from a soft classifier",
+            Self::Statements => "how often what is stated is wrong, where the truth is known",
         }
     }
 
@@ -281,6 +287,7 @@ pub fn reproduce(
         Experiment::RareDigits => rare_digits::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::ExistingGan => existing_gan::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::LabelSetToys => label_set_toys::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::Statements => statements::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::UnlabelledDigits => {
             unlabelled_digits::run(&Bench::new(request, trainer, progress)?)?
         }
@@ -494,7 +501,7 @@ mod tests {
     fn an_unknown_experiment_is_named_with_those_there_are() {
         assert_eq!(
             Experiment::parse("table2").unwrap_err().to_string(),
-            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys"
+            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, statements"
         );
         for experiment in Experiment::ALL {
             assert_eq!(Experiment::parse(experiment.name()).unwrap(), experiment);

@@ -50,6 +50,37 @@ impl PartsToy {
         }
     }
 
+    /// It in words.
+    pub(crate) fn name(&self) -> String {
+        let masses: Vec<String> = self
+            .masses
+            .iter()
+            .map(|m| format!("{:.0}", 100.0 * m))
+            .collect();
+        format!(
+            "{}, {} %, {} %",
+            self.size,
+            100.0 * self.share,
+            masses.join(" / ")
+        )
+    }
+
+    /// A name for its folder.
+    pub(crate) fn file_name(&self) -> String {
+        let masses = self.masses.iter().map(|m| format!("-{:.0}", 100.0 * m));
+        format!(
+            "parts-{}-{}{}.s2m",
+            self.size,
+            self.share,
+            masses.collect::<String>()
+        )
+    }
+
+    /// Calls per sample of `reject` without adaptation: weights are at most 1, and their mean is the share.
+    pub(crate) fn plain_cost(&self) -> f64 {
+        1.0 / self.share
+    }
+
     /// The query.
     pub(crate) fn query() -> &'static str {
         "any + L"
@@ -109,16 +140,21 @@ impl PartsToy {
 
     /// The bundle.
     pub(crate) fn bundle(&self) -> Result<Bundle, Error> {
-        let graphs = self.generator().and_then(|g| Ok((g, self.classifier()?)));
-        let (generator, classifier) = graphs.expect("the layers fit together");
-        let labels = ["any", "L"].map(str::to_owned).to_vec();
-        let manifest = Manifest::of_points("parts", labels, self.size);
-        let files = bundle::files(&manifest, generator, classifier)?;
+        let files = self.files()?;
         let files: Vec<(&str, &[u8])> = files
             .iter()
             .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
             .collect();
         Ok(Bundle::from_files(&files)?)
+    }
+
+    /// The files of the bundle.
+    pub(crate) fn files(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let graphs = self.generator().and_then(|g| Ok((g, self.classifier()?)));
+        let (generator, classifier) = graphs.expect("the layers fit together");
+        let labels = ["any", "L"].map(str::to_owned).to_vec();
+        let manifest = Manifest::of_points("parts", labels, self.size);
+        Ok(bundle::files(&manifest, generator, classifier)?.to_vec())
     }
 
     fn generator(&self) -> Result<Vec<u8>, GraphError> {
@@ -220,87 +256,25 @@ fn threshold(mass: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroUsize;
-
-    use s2m_core::query::Query;
-
     use super::*;
-    use crate::adapt::AdaptChoice;
-    use crate::progress::Silent;
-    use crate::samplers::SamplerChoice;
-    use crate::session::{Machine, Session};
-    use crate::settings::SampleSettings;
 
+    /// Exact draws lie in the parts by their masses, within five standard errors, and a part's mass under the
+    /// prior is its share of the whole.
     #[test]
-    #[ignore]
-    fn trial() {
-        let var = |name: &str, other: &str| std::env::var(name).unwrap_or(other.to_owned());
-        let size: usize = var("SIZE", "64").parse().unwrap();
-        let share: f64 = var("SHARE", "0.001").parse().unwrap();
-        let masses: Vec<f64> = var("MASSES", "0.7,0.25,0.05")
-            .split(',')
-            .map(|m| m.parse().unwrap())
-            .collect();
-        let seeds: u64 = var("SEEDS", "3").parse().unwrap();
-        let toy = PartsToy::new(size, share, &masses);
-        let bundle = toy.bundle().unwrap();
-        for seed in 0..seeds {
-            let settings = SampleSettings {
-                seed: Some(seed),
-                sampler: SamplerChoice::Reject { tv: 0.01 },
-                adapt: AdaptChoice::adaptive(),
-                ..SampleSettings::default()
-            };
-            let machine = Machine::default();
-            let start = std::time::Instant::now();
-            let session = Session::open(&bundle, &machine, &settings, None).unwrap();
-            let query = Query::parse(PartsToy::query(), bundle.labels()).unwrap();
-            let samples = NonZeroUsize::new(5000).unwrap();
-            let planned = session
-                .plan_adapted(&query, None, samples, &Silent)
-                .unwrap()
-                .unwrap();
-            let (mut pool, mut target) = (planned.pool, planned.target);
-            let record = planned.stored.about.adaptation;
-            for stage in &record.stages {
-                eprintln!(
-                    "  {} {} supported {} eff {:.1} cps {:?}",
-                    stage.drawn_from,
-                    stage.proposals,
-                    stage.supported,
-                    stage.effective,
-                    stage.calls_per_sample
-                );
-            }
-            eprintln!(
-                "  {:?} {} {:?}",
-                record.coverage, record.stopped, record.proposal
-            );
-            let mut goal = session.goal(samples);
-            goal.max_calls = 3_000_000;
-            let drawn =
-                crate::draw::draw(&mut pool, &mut target, settings.sampler, goal, &Silent).unwrap();
-            let calls = target.searched + target.rows;
+    fn exact_draws_have_the_masses_of_the_parts() {
+        for size in [2, 5] {
+            let toy = PartsToy::new(size, 0.002, &[0.7, 0.28, 0.02]);
             let directions = toy.directions();
-            match drawn.outcome {
-                Err(f) => eprintln!("seed {seed}: {f}, calls {calls}"),
-                Ok(draw) => {
-                    let rows: Vec<u64> = draw.kept.iter().map(|&r| r as u64).collect();
-                    let latents = pool.normal_latents(&rows);
-                    let mut counts = vec![0; masses.len()];
-                    for z in latents.chunks(size) {
-                        let z: Vec<f64> = z.iter().map(|&v| f64::from(v)).collect();
-                        counts[toy.place(&directions, &z).0] += 1;
-                    }
-                    eprintln!(
-                        "seed {seed}: {counts:?} calls/sample {:.1} (searched {}) bound {:?} est {:?} in {:.1}s",
-                        calls as f64 / 5000.0,
-                        target.searched,
-                        draw.error.tv_bound,
-                        draw.error.tv_estimate,
-                        start.elapsed().as_secs_f64()
-                    );
-                }
+            let mut counts = [0.0; 3];
+            for z in toy.exact(20_000, 3).chunks(size) {
+                let z: Vec<f64> = z.iter().map(|&v| f64::from(v)).collect();
+                let (part, log_density) = toy.place(&directions, &z);
+                counts[part] += 1.0;
+                assert!(log_density > -12.0, "{log_density}");
+            }
+            for (count, mass) in counts.iter().zip(&toy.masses) {
+                let error = (20_000.0 * mass * (1.0 - mass)).sqrt();
+                assert!((count - 20_000.0 * mass).abs() < 5.0 * error, "{counts:?}");
             }
         }
     }
