@@ -198,20 +198,89 @@ pub fn thin(log_weights: &[f64], uniforms: &[f64], most: usize) -> (Vec<usize>, 
 /// A large value says that components went missing: the target has a part there, and proposals hardly
 /// ever come from it.
 pub fn uncovered(mixture: &Mixture, points: &[f32], log_weights: &[f64]) -> f64 {
-    let epsilon = mixture.prior_share();
-    let mut densities = vec![0.0; log_weights.len()];
-    mixture.log_densities(points, &mut densities);
     let total = log_sum_exp(log_weights.iter().copied());
     if total == f64::NEG_INFINITY {
         return 0.0;
     }
-    let points = points.chunks(mixture.size()).zip(&densities);
-    let lost = points.zip(log_weights).filter(|((point, density), _)| {
-        // Less than twice the prior's part means that the components' part is the smaller one.
-        **density < epsilon.ln() + log_prior(point) + std::f64::consts::LN_2
-    });
+    let beyond = beyond_components(mixture, points);
+    let lost = beyond.iter().zip(log_weights).filter(|(lost, _)| **lost);
     let lost: Vec<f64> = lost.map(|(_, weight)| *weight).collect();
     (log_sum_exp(lost.into_iter()) - total).exp()
+}
+
+/// Whether a proposal reaches each of these points through its share of the prior alone: where its
+/// components together are less dense than that share.
+pub fn beyond_components(mixture: &Mixture, points: &[f32]) -> Vec<bool> {
+    let mut densities = vec![0.0; points.len() / mixture.size()];
+    mixture.log_densities(points, &mut densities);
+    let log_share = mixture.prior_share().ln();
+    let points = points.chunks(mixture.size()).zip(&densities);
+    // Less than twice the prior's part means that the components' part is the smaller one.
+    points
+        .map(|(point, density)| *density < log_share + log_prior(point) + std::f64::consts::LN_2)
+        .collect()
+}
+
+/// The smallest log cap `c` with `E(w − c)^+ ≤ distance·E w` under the prior, and the share of the prior's
+/// proposals that it accepts, `E min(w, c)/c`; both by scores `w` and what each point stands for.
+///
+/// None where nothing is supported.
+pub fn cap_and_share(log_scores: &[f64], log_base: &[f64], distance: f64) -> Option<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = log_scores
+        .iter()
+        .copied()
+        .zip(log_base.iter().map(|base| base.exp()))
+        .filter(|(score, _)| score.is_finite())
+        .collect();
+    points.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let log_largest = points.first()?.0;
+    let weight = |log_score: f64| (log_score - log_largest).exp();
+    let total: f64 = points.iter().map(|(w, base)| base * weight(*w)).sum();
+    let excess = |c: f64| {
+        let above = points.iter().map(|(w, base)| (weight(*w), base));
+        let above = above.take_while(|(w, _)| *w > c);
+        above.map(|(w, base)| base * (w - c)).sum::<f64>()
+    };
+    let (mut low, mut high) = (-60.0, 0.0);
+    for _ in 0..60 {
+        let middle: f64 = 0.5 * (low + high);
+        if excess(middle.exp()) <= distance * total {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    let cap: f64 = f64::exp(high);
+    let accepted = points
+        .iter()
+        .map(|(w, base)| base * weight(*w).min(cap) / cap);
+    let share = accepted.sum::<f64>() / log_scores.len() as f64;
+    Some((high + log_largest, share.min(1.0)))
+}
+
+/// The largest mean of a Poisson count that gives `count` or fewer with probability `miss`:
+/// `−ln miss` where nothing was counted.
+pub fn most_expected(count: usize, miss: f64) -> f64 {
+    // P(X ≤ count) falls with the mean.
+    let at_most = |mean: f64| {
+        let mut term = (-mean).exp();
+        let mut sum = term;
+        for k in 1..=count {
+            term *= mean / k as f64;
+            sum += term;
+        }
+        sum
+    };
+    let (mut low, mut high) = (0.0, 10.0 * (count as f64 + 10.0));
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if at_most(middle) > miss {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
 }
 
 #[cfg(test)]

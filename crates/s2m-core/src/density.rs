@@ -41,6 +41,14 @@ pub enum LabellingError {
         /// The offending value.
         value: f64,
     },
+    /// Shares of the shown labels that are not shares of one whole.
+    #[error(
+        "labelling.observed sums to {sum}, not to 1\nhint: give each label's share of the training items; every item shows one label"
+    )]
+    NotShares {
+        /// What they sum to.
+        sum: f64,
+    },
     /// Sums of weights are no numbers any more.
     #[error(
         "labelling.weights (over labelling.observed, where items were drawn for each label) are so large or so small that their sum is not a positive number"

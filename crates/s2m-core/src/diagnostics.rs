@@ -64,6 +64,54 @@ pub fn expected_acceptance(log_weights: &[f64]) -> f64 {
     smaller / (log_weights.len() as f64 * total)
 }
 
+/// A mean with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mean {
+    /// The mean.
+    pub value: f64,
+    /// 1.96 standard errors to both sides; not below zero.
+    pub between: [f64; 2],
+}
+
+impl Mean {
+    /// The mean of values that are not negative; none of fewer than two.
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut moments = Moments::default();
+        values.for_each(|value| moments.add(value));
+        moments.mean()
+    }
+}
+
+/// Count, mean and squares of values that are seen one by one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    /// One value more.
+    pub fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        let gap = value - self.mean;
+        self.mean += gap / self.count;
+        self.squares += gap * (value - self.mean);
+    }
+
+    /// The mean of values that are not negative; none of fewer than two.
+    pub fn mean(&self) -> Option<Mean> {
+        if self.count < 2.0 {
+            return None;
+        }
+        let half = 1.96 * (self.squares / (self.count - 1.0) / self.count).sqrt();
+        Some(Mean {
+            value: self.mean,
+            between: [(self.mean - half).max(0.0), self.mean + half],
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +127,17 @@ mod tests {
         assert!((found.m_at_least - 2.0).abs() < 1e-12);
         assert!((found.largest_share - 0.5).abs() < 1e-12);
         assert_eq!(found.tail_index, None);
+    }
+
+    #[test]
+    fn a_mean_and_its_interval_computed_on_paper() {
+        let mean = Mean::of([1.0, 2.0, 3.0, 6.0].into_iter()).unwrap();
+        assert!((mean.value - 3.0).abs() < 1e-12);
+        // Variance 14/3, standard error √(14/12).
+        let half = 1.96 * (14.0_f64 / 12.0).sqrt();
+        assert!((mean.between[1] - 3.0 - half).abs() < 1e-12);
+        assert!((mean.between[0] - 3.0 + half).abs() < 1e-12);
+        assert_eq!(Mean::of([1.0].into_iter()), None);
     }
 
     #[test]

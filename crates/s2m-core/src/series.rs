@@ -73,6 +73,32 @@ impl<S: Series + ?Sized> Series for &S {
     }
 }
 
+/// Some numbers of a series, in its order.
+pub struct Part<'a, S: Series + ?Sized> {
+    /// The whole series.
+    pub of: &'a S,
+    /// Which of its numbers.
+    pub range: Range<usize>,
+}
+
+impl<S: Series + ?Sized> Series for Part<'_, S> {
+    fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    fn scan(&self, range: Range<usize>, see: &mut dyn FnMut(&[f64])) {
+        let first = self.range.start;
+        self.of.scan(first + range.start..first + range.end, see);
+    }
+
+    fn descending(&self, value: &dyn Fn(f64) -> Option<f64>) -> Box<dyn Series> {
+        let mut sorted = Vec::new();
+        each(self, |number| sorted.extend(value(number)));
+        sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+        Box::new(sorted)
+    }
+}
+
 /// Shows every number in order.
 pub fn each<S: Series + ?Sized>(series: &S, mut see: impl FnMut(f64)) {
     series.scan(0..series.len(), &mut |block| {

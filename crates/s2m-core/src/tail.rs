@@ -17,11 +17,73 @@ const MIN_TAIL: usize = 25;
 /// mild tail spreads over much more, and below it one would fit rounding noise.
 const LEAST_SPREAD: f64 = 0.01;
 
+/// This many weights within a factor of two of the largest show that it is no outlier: under a Pareto tail of
+/// index `k` they are geometric in number, with mean `2^(1/k) − 1`, and so many come up once in a hundred and
+/// twenty times for an index of 0.4, less than once in a thousand for 0.5.
+const MIN_NEAR_LARGEST: usize = 25;
+
+/// Standard errors of the index between it and its upper limit: once in twenty it lies above.
+const INDEX_ERRORS: f64 = 1.64;
+
+/// Standard errors by which an index must be over a limit, and the most that they allow.
+const DECIDING_ERRORS: f64 = 0.75;
+const MOST_ALLOWED: f64 = 0.08;
+
+/// Largest index for which the mass beyond the largest weight is worked out.
+const MAX_INDEX: f64 = 0.9;
+
+/// The upper tail of some weights.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tail {
+    /// The tail index; at most zero where weights are bounded.
+    pub index: f64,
+    /// Standard error of the index.
+    pub error: f64,
+    /// Whether many weights lie near the largest, so that there is no tail beyond it to speak of.
+    pub bounded: bool,
+}
+
+impl Tail {
+    /// The tail of the positive weights among `log_weights`, or none where too few are there.
+    pub fn of<S: Series + ?Sized>(log_weights: &S) -> Option<Self> {
+        let (index, length) = fitted_index(log_weights)?;
+        let least = series::largest(log_weights) - std::f64::consts::LN_2;
+        let mut near = 0;
+        series::each(log_weights, |weight| near += usize::from(weight > least));
+        let bounded = near >= MIN_NEAR_LARGEST;
+        let index = if bounded { index.min(0.0) } else { index };
+        // The asymptotic standard error of the shape of a generalised Pareto distribution.
+        let error = (1.0 + index.max(0.0)) / (length as f64).sqrt();
+        Some(Self {
+            index,
+            error,
+            bounded,
+        })
+    }
+
+    /// Whether the index is over a limit by more than its error explains.
+    pub fn is_over(&self, limit: f64) -> bool {
+        self.index - (DECIDING_ERRORS * self.error).min(MOST_ALLOWED) > limit
+    }
+
+    /// Share of all weight that may lie beyond the largest one seen: of a Pareto tail of index `k` the mean
+    /// beyond a point is `1/(1 − k)` times it, and of `n` proposals one is expected beyond the largest.
+    pub fn unseen(&self, largest_share: f64) -> f64 {
+        let upper = self.index + INDEX_ERRORS * self.error;
+        largest_share / (1.0 - upper.clamp(0.0, MAX_INDEX))
+    }
+}
+
 /// The tail index of the positive weights among `log_weights`, or none where too few are there.
 ///
-/// Bounded weights come out near or below zero. Largest weights that are as good as equal give `-∞`:
+/// Bounded weights come out at or below zero. Largest weights that are as good as equal give `-∞`:
 /// there is no tail beyond the cut.
 pub fn tail_index<S: Series + ?Sized>(log_weights: &S) -> Option<f64> {
+    Tail::of(log_weights).map(|tail| tail.index)
+}
+
+/// The index that fits best, and the number of weights in the tail.
+fn fitted_index<S: Series + ?Sized>(log_weights: &S) -> Option<(f64, usize)> {
     let total = series::finite(log_weights);
     let length = (0.2 * total as f64).min(3.0 * (total as f64).sqrt()).ceil() as usize;
     if length < MIN_TAIL {
@@ -31,7 +93,7 @@ pub fn tail_index<S: Series + ?Sized>(log_weights: &S) -> Option<f64> {
     let (cut, tail) = (upper[0], &upper[1..]);
     let largest = tail[length - 1];
     if largest - cut < LEAST_SPREAD {
-        return Some(f64::NEG_INFINITY);
+        return Some((f64::NEG_INFINITY, length));
     }
     // Everything relative to the largest weight, so that nothing overflows.
     let threshold = (cut - largest).exp();
@@ -42,10 +104,11 @@ pub fn tail_index<S: Series + ?Sized>(log_weights: &S) -> Option<f64> {
         .collect();
     // Most of the tail is nothing beside its largest weights: as heavy as can be.
     if excess.len() < MIN_TAIL {
-        return Some(f64::INFINITY);
+        return Some((f64::INFINITY, length));
     }
     let shape = pareto_shape(&excess);
-    Some(if shape.is_nan() { f64::INFINITY } else { shape })
+    let shape = if shape.is_nan() { f64::INFINITY } else { shape };
+    Some((shape, length))
 }
 
 /// The largest `count` of the finite numbers, in ascending order.
@@ -141,6 +204,49 @@ mod tests {
         assert_eq!(tail_index(&vec![1.0; 5000]), Some(f64::NEG_INFINITY));
         let noisy: Vec<f64> = pareto(1.0, 5000).iter().map(|w| 1e-6 * w).collect();
         assert_eq!(tail_index(&noisy), Some(f64::NEG_INFINITY));
+    }
+
+    /// Five steps, of which the highest is 12 and rare: its few weights used to be fitted as a tail of index 6, or
+    /// of −2, as the seed would have it.
+    #[test]
+    fn weights_that_many_share_are_no_tail() {
+        for n in [2000, 5000, 20_000] {
+            for high in [30, 60, 200] {
+                let logs: Vec<f64> = (0..n)
+                    .map(|i| {
+                        if i < high {
+                            12.0
+                        } else {
+                            0.25 * 2.0_f64.powi(i % 4)
+                        }
+                    })
+                    .map(f64::ln)
+                    .collect();
+                let tail = Tail::of(&logs).unwrap();
+                assert!(tail.bounded && tail.index <= 0.0, "{n} {high}: {tail:?}");
+            }
+        }
+        // Without many near the largest a tail is a tail.
+        assert!(!Tail::of(&pareto(0.4, 20_000)).unwrap().bounded);
+    }
+
+    #[test]
+    fn what_lies_beyond_the_largest_is_the_mean_excess_of_a_pareto_tail() {
+        let tail = Tail {
+            index: 0.25,
+            error: 0.0,
+            bounded: false,
+        };
+        assert!((tail.unseen(0.003) - 0.004).abs() < 1e-15);
+        let over = |index, error| {
+            let tail = Tail {
+                index,
+                error,
+                bounded: false,
+            };
+            tail.is_over(0.4)
+        };
+        assert!(over(0.41, 0.0) && !over(0.41, 0.1) && over(0.5, 0.5));
     }
 
     #[test]

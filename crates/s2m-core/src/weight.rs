@@ -337,6 +337,11 @@ impl Weighting {
         }
     }
 
+    /// The exclusion margin.
+    pub fn margin(&self) -> f64 {
+        self.log_margin.exp()
+    }
+
     /// The floor on `P(Q|x)`.
     pub fn floor(&self) -> f64 {
         self.log_floor.exp()
@@ -360,6 +365,17 @@ impl Weighting {
             log_density + self.log_odds(&evidence) - self.log_conditional(&evidence)
                 + evidence.log_latent_ratio,
         )
+    }
+
+    /// Log odds of `D_v` as they were corrected, neither tempered nor clipped, weighted back to the generator's own
+    /// items.
+    ///
+    /// Where `D_v` is right the mean of these odds over proposals is the share of the data that the generator
+    /// can make at all, since `E_g[p_data/p_g]` leaves out only what `p_g` never makes.
+    pub fn log_plain_odds(&self, evidence: Evidence<'_>) -> Result<f64, LogitError> {
+        self.check(&evidence)?;
+        let log_odds = self.correction.log_odds(f64::from(evidence.real_logit));
+        Ok(log_odds - self.log_conditional(&evidence) + evidence.log_latent_ratio)
     }
 
     /// How near an item is to the query: finite outside its support too, and largest inside.

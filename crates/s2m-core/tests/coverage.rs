@@ -1,6 +1,6 @@
 //! How often the stated error bounds are missed, over many seeds, on weights with heavy tails.
 //!
-//! A bound lies 2.33 standard errors above its estimate, so a normal estimate would miss it once in a
+//! A bound lies 2.58 standard errors above its estimate; we hold it to be missed at most once in a
 //! hundred runs. Runs that state no bound (too few fresh proposals, tail index over 0.4) do not
 //! count as misses, but how many there were is printed.
 
@@ -10,6 +10,9 @@ use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::samplers::{Draw, Goal, History, Info, Next, Sampler, mh, reject};
 
 const SEEDS: u64 = 150;
+
+/// The same for weights without a bound, of which there are more laws.
+const SEEDS_WITHOUT_A_BOUND: u64 = 60;
 
 /// Misses that a true rate of 2.5 % (nominal 1 %, doubled for skewness, rounded up) stays within
 /// except once in about a thousand: mean plus three standard deviations of the binomial.
@@ -100,7 +103,35 @@ fn pareto_excess(k: f64, log_cap: f64) -> f64 {
     k * (log_cap * (1.0 - 1.0 / k)).exp()
 }
 
-const LAWS: [Law; 5] = [
+/// Weights `2^j` on five points, of which the heaviest is rare: bounded, and largest over mean is 13.8.
+const STEPS: [(f64, f64); 5] = [
+    (0.6, 0.25),
+    (0.2, 0.5),
+    (0.1, 1.0),
+    (0.08, 2.0),
+    (0.02, 12.0),
+];
+
+fn steps_weight(u: f64) -> f64 {
+    let mut left = u;
+    for (share, weight) in STEPS {
+        left -= share;
+        if left < 0.0 {
+            return weight.ln();
+        }
+    }
+    STEPS[4].1.ln()
+}
+
+fn steps_excess(log_cap: f64) -> f64 {
+    let mean: f64 = STEPS.iter().map(|(share, w)| share * w).sum();
+    let above = STEPS
+        .iter()
+        .map(|(share, w)| share * (w - log_cap.exp()).max(0.0));
+    above.sum::<f64>() / mean
+}
+
+const LAWS: [Law; 9] = [
     Law {
         name: "lognormal, sd 0.5",
         log_weight: |z, _| 0.5 * z,
@@ -125,6 +156,32 @@ const LAWS: [Law; 5] = [
         name: "Pareto, index 0.35",
         log_weight: |_, u| -0.35 * u.ln(),
         excess: |c| pareto_excess(0.35, c),
+    },
+    Law {
+        name: "Pareto, index 0.42",
+        log_weight: |_, u| -0.42 * u.ln(),
+        excess: |c| pareto_excess(0.42, c),
+    },
+    Law {
+        name: "Pareto, index 0.45",
+        log_weight: |_, u| -0.45 * u.ln(),
+        excess: |c| pareto_excess(0.45, c),
+    },
+    Law {
+        name: "five steps",
+        log_weight: |_, u| steps_weight(u),
+        excess: steps_excess,
+    },
+    Law {
+        name: "uniform",
+        log_weight: |_, u| u.ln(),
+        excess: |c| {
+            if c >= 0.0 {
+                0.0
+            } else {
+                (1.0 - c.exp()).powi(2)
+            }
+        },
     },
 ];
 
@@ -159,13 +216,12 @@ fn the_bound_of_reject_is_missed_as_rarely_as_stated() {
             "{}: {missed} of {stated}",
             law.name
         );
-        assert!(stated > 0, "{}: some bound is stated", law.name);
         stated_in_all += stated;
         missed_in_all += missed;
     }
     println!("reject, all laws: bound stated in {stated_in_all} runs, missed in {missed_in_all}");
     assert!(
-        missed_in_all as f64 <= 0.035 * stated_in_all as f64,
+        missed_in_all as f64 <= 0.01 * stated_in_all as f64,
         "{missed_in_all} of {stated_in_all}"
     );
 }
@@ -297,6 +353,112 @@ fn the_bound_of_mh_is_missed_as_rarely_as_stated() {
         );
         assert!(stated > 100, "sd {sd}: most runs state a bound");
     }
+}
+
+/// Weights without a bound: `E (1 − p(max))^K` from the law itself, on a fine grid of its quantiles.
+struct Unbounded {
+    name: &'static str,
+    log_weight: fn(f64, f64) -> f64,
+    /// At a log weight: share of proposals at most there, share of the target, and `p`.
+    at: fn(f64) -> [f64; 3],
+}
+
+fn pareto_at(k: f64, m: f64) -> [f64; 3] {
+    let (q, pi) = (1.0 - (-m / k).exp(), 1.0 - (m * (1.0 - 1.0 / k)).exp());
+    [q, pi, (-m).exp() / (1.0 - k) * pi + 1.0 - q]
+}
+
+fn lognormal_at(sd: f64, m: f64) -> [f64; 3] {
+    let (q, pi) = (normal_cdf(m / sd), normal_cdf((m - sd * sd) / sd));
+    [q, pi, (0.5 * sd * sd - m).exp() * pi + 1.0 - q]
+}
+
+const UNBOUNDED: [Unbounded; 6] = [
+    Unbounded {
+        name: "lognormal, sd 1",
+        log_weight: |z, _| z,
+        at: |m| lognormal_at(1.0, m),
+    },
+    Unbounded {
+        name: "lognormal, sd 1.5",
+        log_weight: |z, _| 1.5 * z,
+        at: |m| lognormal_at(1.5, m),
+    },
+    Unbounded {
+        name: "Pareto, index 0.31",
+        log_weight: |_, u| -0.31 * u.ln(),
+        at: |m| pareto_at(0.31, m),
+    },
+    Unbounded {
+        name: "Pareto, index 0.36",
+        log_weight: |_, u| -0.36 * u.ln(),
+        at: |m| pareto_at(0.36, m),
+    },
+    Unbounded {
+        name: "Pareto, index 0.41",
+        log_weight: |_, u| -0.41 * u.ln(),
+        at: |m| pareto_at(0.41, m),
+    },
+    Unbounded {
+        name: "Pareto, index 0.45",
+        log_weight: |_, u| -0.45 * u.ln(),
+        at: |m| pareto_at(0.45, m),
+    },
+];
+
+impl Unbounded {
+    fn coupling(&self, steps: usize) -> f64 {
+        let (low, high, cells) = (-12.0, 40.0, 20_000);
+        let width = (high - low) / f64::from(cells);
+        let (mut before, mut sum) = (0.0, 0.0);
+        for i in 1..=cells {
+            let m = low + f64::from(i) * width;
+            let [q, pi, p] = (self.at)(m);
+            let reached = (q.max(0.0) * pi.max(0.0)).min(1.0);
+            sum += (reached - before).max(0.0) * (1.0 - p.clamp(0.0, 1.0)).powf(steps as f64);
+            before = reached.max(before);
+        }
+        sum
+    }
+}
+
+#[test]
+fn the_bound_of_mh_holds_for_weights_without_a_bound() {
+    let (mut stated_in_all, mut missed_in_all) = (0, 0);
+    for (law, steps) in UNBOUNDED.iter().flat_map(|law| [(law, 10), (law, 100)]) {
+        let truth = law.coupling(steps);
+        let (mut stated, mut missed, mut worst) = (0, 0, 1.0_f64);
+        for seed in 0..SEEDS_WITHOUT_A_BOUND {
+            let proposals = Proposals::new(seed);
+            let fixed = mh::Steps::Fixed(NonZeroUsize::new(steps).unwrap());
+            let mut sampler = mh::MetropolisHastings::new(goal(30_000 / steps), fixed);
+            let draw = drive(&mut sampler, seed, &|first, out| {
+                let mut z = vec![0.0f32; out.len()];
+                proposals.fill_normal(0, first, 1, &mut z);
+                proposals.fill_uniform(Purpose::Class, first, out);
+                for (value, z) in out.iter_mut().zip(z) {
+                    *value = (law.log_weight)(f64::from(z), *value);
+                }
+            });
+            if let Some(bound) = draw.error.tv_bound {
+                stated += 1;
+                missed += usize::from(truth > bound);
+                worst = worst.max(truth / bound);
+            }
+        }
+        println!(
+            "mh, {}, K {steps}: coupling value {truth:.5}, bound stated in {stated} of {SEEDS_WITHOUT_A_BOUND} runs, missed in \
+             {missed}, by a factor of {worst:.2} at worst",
+            law.name
+        );
+        stated_in_all += stated;
+        missed_in_all += missed;
+    }
+    println!("mh, all laws without a bound: stated in {stated_in_all}, missed in {missed_in_all}");
+    assert!(
+        missed_in_all as f64 <= 0.01 * stated_in_all as f64,
+        "{missed_in_all} of {stated_in_all}"
+    );
 }
 
 /// An automatic K is chosen on a pilot; the exact distance of that K must honour the wish.

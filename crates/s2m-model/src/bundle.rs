@@ -131,6 +131,18 @@ pub enum BundleError {
         /// The input.
         name: String,
     },
+    /// A class index that is no integer.
+    #[error(
+        "`{file}`: the class index `{name}` is {found}, and a class index must be i64\nhint: export it as a 64-bit integer, or take one number per class and say form = \"one-hot\""
+    )]
+    ClassIndex {
+        /// The file.
+        file: String,
+        /// The input.
+        name: String,
+        /// Its type.
+        found: String,
+    },
     /// An input or output has another shape or type than the manifest says.
     #[error("`{file}`: {kind} `{name}` is {found}, but {MANIFEST} says {wanted}")]
     Port {
@@ -977,6 +989,13 @@ fn check_generator(entry: &GeneratorEntry, network: &Network) -> Result<Axes, Bu
     if let Some(class) = &entry.class {
         let port = find(network, &ports.inputs, "input", &class.input)?;
         match class.form {
+            ClassForm::Index if port.element != PortElement::I64 => {
+                return Err(BundleError::ClassIndex {
+                    file: network.file.clone(),
+                    name: port.name.clone(),
+                    found: port.element.to_string(),
+                });
+            }
             ClassForm::Index => check_port(network, "input", port, PortElement::I64, &[&[]])?,
             ClassForm::OneHot => {
                 check_port(

@@ -142,6 +142,11 @@ impl LabellingEntry {
         };
         length("weights", &self.weights)?;
         length("observed", &self.observed)?;
+        let sum: f64 = self.observed.iter().sum();
+        // Shares come with a few printed digits.
+        if sum.is_finite() && (sum - 1.0).abs() > 1e-3 {
+            return Err(LabellingError::NotShares { sum });
+        }
         match self.model {
             LabellingModel::OneOf => Labelling::one_of(&self.weights),
             LabellingModel::PerClass => Labelling::per_class(&self.weights, &self.observed),

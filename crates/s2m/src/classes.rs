@@ -9,17 +9,20 @@ use s2m_core::log_sum_exp;
 use s2m_core::query::Query;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
 use s2m_core::series;
+use s2m_model::disk::Column;
 use serde::Serialize;
 
-use crate::adapt::{self, AdaptError};
+use crate::adapt::{self, AdaptError, Judging};
 use crate::cover;
-use crate::draw::weigh_many;
+use crate::draw::{Target, item_posterior, pieces, weigh_many};
 use crate::error::Error;
 use crate::models;
 use crate::pool::Pool;
 use crate::presence;
 use crate::progress::Progress;
+use crate::reach::Reach;
 use crate::sample::MAX_JOINT_LABELS;
+use crate::sequence::Sequence;
 use crate::session::{Machine, Session};
 use crate::settings::{DEFAULT_TV, SampleSettings};
 use crate::weigh;
@@ -57,7 +60,9 @@ pub struct JointClass {
     pub effective: f64,
     /// Proposals per sample with `reject` at the default distance; none where unreachable.
     pub calls_per_sample: Option<f64>,
-    /// Whether enough supported proposals were seen.
+    /// Mean posterior of the class over proposals, in proportion to their weights; none without any.
+    pub predicted_purity: Option<f64>,
+    /// Whether enough supported proposals were seen, and their predicted purity is not too low.
     pub reachable: bool,
     /// Whether the data holds such items: `present`, `undecided` or `absent`; left out where the bundle
     /// does not know.
@@ -87,6 +92,8 @@ pub struct Found {
     pub joint_classes: u64,
     /// Which posterior weighs items: `joint`, or `levels` of the class output.
     pub posterior: &'static str,
+    /// Share of the data that proposals account for by the real output, with its interval.
+    pub reach: Option<Reach>,
     /// Those shown.
     pub classes: Vec<JointClass>,
 }
@@ -141,12 +148,34 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
         }
     }
     let joint_classes = labels.all().bits();
+    let reach = reach(&session, &mut pool, proposals, progress)?;
     Ok(Found {
         proposals,
         joint_classes,
         posterior: weigh::posterior(&bundle, &request.settings)?.name(),
+        reach,
         classes,
     })
+}
+
+/// Share of the data that proposals of all classes account for.
+fn reach(
+    session: &Session<'_>,
+    pool: &mut Pool<'_>,
+    proposals: usize,
+    progress: &dyn Progress,
+) -> Result<Option<Reach>, Error> {
+    let labels = session.bundle.labels();
+    let Some(any) = Query::joint(labels.all(), labels) else {
+        return Ok(None);
+    };
+    let mut weighting = weigh::weighting(session.bundle, &any, session.settings)?;
+    if let Some(classes) = session.bundle.classes() {
+        weighting = session.with_classes(weighting, &cover::equal_shares(labels.all(), classes))?;
+    }
+    let mut target = Target::new(weighting, Sequence::all());
+    weigh_many(pool, &mut target, proposals, progress)?;
+    Reach::of(pool, &target, proposals)
 }
 
 /// What adaptation makes of one joint class; none where its pilot finds too little.
@@ -156,7 +185,14 @@ fn adapted(
     progress: &dyn Progress,
 ) -> Result<Option<AdaptedClass>, Error> {
     let target = session.own_target(query)?;
-    match adapt::find(session, &target, adapt::DEFAULT_SAMPLES, progress) {
+    let found = adapt::find(
+        session,
+        &target,
+        adapt::DEFAULT_SAMPLES,
+        Judging::Skipped,
+        progress,
+    );
+    match found {
         Ok(Ok(found)) => {
             let stages = &found.record.stages;
             let stage = match found.mixture {
@@ -186,7 +222,11 @@ fn look(
     let positions = proposals / session.bundle.classes().unwrap_or(1);
     let log_weights = weigh_many(pool, &mut target, positions, progress)?;
     let summary = summarise(&log_weights);
-    let reachable = series::finite(&log_weights) >= MIN_SUPPORTED;
+    let supported = series::finite(&log_weights);
+    let predicted_purity = expected_purity(pool, &target, &log_weights)?;
+    let settings = session.settings;
+    let pure = predicted_purity.is_some_and(|purity| purity >= presence::least_purity(settings));
+    let reachable = supported >= MIN_SUPPORTED && (pure || !presence::asks(settings));
     let mean = series::log_sum_exp(&log_weights) - (positions.max(1) as f64).ln();
     let class = JointClass {
         query: query.text().to_owned(),
@@ -196,12 +236,39 @@ fn look(
         calls_per_sample: reachable
             .then(|| reject::calls_per_sample(&log_weights, DEFAULT_TV))
             .flatten(),
+        predicted_purity,
         reachable,
         in_data: presence::of(session.bundle, query).map(|seen| seen.verdict.name()),
         adapted: None,
     };
     log_weights.check()?;
     Ok((class, mean))
+}
+
+/// Mean prediction over proposals in proportion to their weights.
+fn expected_purity(
+    pool: &Pool<'_>,
+    target: &Target,
+    log_weights: &Column<f64>,
+) -> Result<Option<f64>, Error> {
+    let largest = series::largest(log_weights);
+    let (mut sum, mut total) = (0.0, 0.0);
+    for positions in pieces(0..log_weights.len()) {
+        let mut weights = log_weights.read(positions.clone())?;
+        weights.iter_mut().for_each(|w| *w = (*w - largest).exp());
+        let mut numbers = target.sequence.numbers(positions);
+        let mut each = weights.iter();
+        numbers.retain(|_| each.next().is_some_and(|weight| *weight > 0.0));
+        let mut weighty = weights.iter().filter(|weight| **weight > 0.0);
+        pool.look_at(&numbers, &mut |number, evidence| {
+            let item = item_posterior(target, number, evidence)?;
+            let weight = weighty.next().copied().unwrap_or(0.0);
+            sum += weight * target.weighting.predicted(&item);
+            total += weight;
+            Ok(())
+        })?;
+    }
+    Ok((total > 0.0).then(|| sum / total))
 }
 
 /// The label sets that hold most of the weight, and the log of the mean weight of all.

@@ -1,5 +1,6 @@
 //! The one loop: score what the sampler asks for, weigh it, ask again.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -12,6 +13,7 @@ use s2m_model::disk::Column;
 
 use crate::error::Error;
 use crate::pool::Pool;
+use crate::presence::Cause;
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
 use crate::sequence::Sequence;
@@ -32,6 +34,62 @@ pub struct Target {
     pub searched: usize,
     /// Proposals of the pool that were asked for on behalf of this query.
     pub rows: usize,
+    /// What other queries have taken of the shared pool, in their order.
+    pub claims: Vec<Claim>,
+    /// Log of `C/c`: what lengths are divided by so that those of all queries fit into 1 wherever proposals were
+    /// seen; 0 where each proposal has weight for one query alone.
+    pub log_room: f64,
+    /// Why nothing can be drawn, where that is known beforehand.
+    pub refused: Option<Cause>,
+}
+
+/// The proposals that go to a query of a shared pool: those whose uniform number lies in an interval of length
+/// `min(w, c)/C`, which begins where the intervals of the queries before it end. So none goes to two queries.
+///
+/// A later query sees what is left: a proposal that nobody has claimed, at a place of which the share `o` is
+/// claimed, counts with its weight over `1 − o`, and `(u − o)/(1 − o)` is its uniform number. The target of
+/// that query stays what it is.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// How the other query weighs.
+    pub weighting: Weighting,
+    /// Its log cap `c`, on weights over what was left when it was drawn.
+    pub log_cap: f64,
+    /// Log of `C/c`; see [`Target::log_room`].
+    pub log_room: f64,
+    /// Classes of a conditional generator that it draws from, of so many; all where there are none.
+    pub classes: (u64, LabelSet),
+}
+
+impl Claim {
+    /// The share of what is left of a place that it takes; the log of what is left is given.
+    fn share(&self, number: u64, evidence: Evidence<'_>, log_left: f64) -> Result<f64, LogitError> {
+        let (period, used) = self.classes;
+        if period > 1 && !used.contains((number % period) as usize) {
+            return Ok(0.0);
+        }
+        let log_weight = self.weighting.log_weight(evidence)? - log_left;
+        Ok(((log_weight - self.log_cap).min(0.0) - self.log_room).exp())
+    }
+}
+
+/// What is left of a proposal: its log weight and the log of its uniform number, where nobody has claimed it.
+fn unclaimed(
+    claims: &[Claim],
+    number: u64,
+    evidence: Evidence<'_>,
+    (log_weight, log_uniform): (f64, f64),
+) -> Result<(f64, f64), LogitError> {
+    let mut taken: f64 = 0.0;
+    for claim in claims {
+        taken += (1.0 - taken) * claim.share(number, evidence, (-taken).ln_1p())?;
+    }
+    let left = log_uniform.exp() - taken;
+    if left <= 0.0 {
+        return Ok((f64::NEG_INFINITY, log_uniform));
+    }
+    let log_room = (-taken).ln_1p();
+    Ok((log_weight - log_room, left.ln() - log_room))
 }
 
 impl Target {
@@ -43,6 +101,9 @@ impl Target {
             classes: LabelSet::EMPTY,
             searched: 0,
             rows: 0,
+            claims: Vec::new(),
+            log_room: 0.0,
+            refused: None,
         }
     }
 }
@@ -105,12 +166,15 @@ pub fn draw(
             Next::Score(count) => {
                 let (first, last) = (log_weights.len(), log_weights.len() + count.get());
                 target.ensure(pool, last, progress)?;
+                let mut weighed = first;
                 weigh(pool, target, first..last, &mut |weights| {
-                    Ok(log_weights.append(weights)?)
+                    let positions = weighed..weighed + weights.len();
+                    weighed = positions.end;
+                    let uniforms = uniforms(pool, &target.sequence, positions.clone());
+                    let (weights, uniforms) = left(pool, target, positions, weights, uniforms)?;
+                    log_weights.append(&weights)?;
+                    Ok(log_uniforms.append(&uniforms)?)
                 })?;
-                for positions in pieces(first..last, PIECE) {
-                    log_uniforms.append(&uniforms(pool, &target.sequence, positions))?;
-                }
             }
         }
     };
@@ -130,6 +194,33 @@ pub fn draw(
         kept,
         log_weights,
     })
+}
+
+/// What claims of other queries leave of some positions: log weights, and logs of uniform numbers in this query's room.
+fn left<'w>(
+    pool: &Pool<'_>,
+    target: &Target,
+    positions: Range<usize>,
+    weights: &'w [f64],
+    mut uniforms: Vec<f64>,
+) -> Result<(Cow<'w, [f64]>, Vec<f64>), Error> {
+    let mut weights = Cow::Borrowed(weights);
+    if !target.claims.is_empty() {
+        let own = weights.to_mut();
+        let mut at = 0;
+        let numbers = target.sequence.numbers(positions);
+        pool.look_at(&numbers, &mut |number, evidence| {
+            let left = unclaimed(&target.claims, number, evidence, (own[at], uniforms[at]));
+            (own[at], uniforms[at]) = left.map_err(|source| Error::Logit {
+                proposal: number,
+                source,
+            })?;
+            at += 1;
+            Ok(())
+        })?;
+    }
+    uniforms.iter_mut().for_each(|u| *u += target.log_room);
+    Ok((weights, uniforms))
 }
 
 /// Notes the rows of the proposals that a sampler keeps.
@@ -162,8 +253,13 @@ fn keep(
 /// Positions that are looked at together.
 const PIECE: usize = 1 << 14;
 
+/// A range in pieces that are looked at together.
+pub(crate) fn pieces(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    pieces_of(range, PIECE)
+}
+
 /// A range in pieces.
-fn pieces(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
+fn pieces_of(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
     let end = range.end;
     range
         .step_by(most)
@@ -253,7 +349,7 @@ fn weigh(
 ) -> Result<(), Error> {
     let most = (pool.rows_at_a_time() / target.sequence.period()).max(1);
     let mut weights = Vec::with_capacity(positions.len().min(most));
-    for positions in pieces(positions, most) {
+    for positions in pieces_of(positions, most) {
         let numbers = target.sequence.numbers(positions);
         weights.clear();
         weights.resize(numbers.len(), 0.0);

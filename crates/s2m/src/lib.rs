@@ -30,6 +30,7 @@ pub mod pool;
 pub mod presence;
 pub mod progress;
 mod purity;
+pub mod reach;
 pub mod report;
 pub mod sample;
 pub mod samplers;

@@ -434,6 +434,14 @@ impl<'a> Pool<'a> {
         Ok((row?, ratio.unwrap_or(0.0)))
     }
 
+    /// The first rows of somewhere else, scored and not kept.
+    pub fn elsewhere(&mut self, origin: &Origin, count: usize) -> Result<Logits, Error> {
+        let (scorer, pace) = self.take_scorer()?;
+        let rows = self.score_at(&scorer, origin, 0, count);
+        self.scorer = Some((scorer, pace));
+        rows
+    }
+
     /// Adds rows that follow the last one.
     fn append(&mut self, values: &[f32]) -> Result<(), Error> {
         let number = self.place(self.len() as u64).1;
@@ -483,8 +491,17 @@ impl<'a> Pool<'a> {
     }
 
     fn score(&self, scorer: &Scorer, first: u64, count: usize) -> Result<Logits, Error> {
+        self.score_at(scorer, self.origin(), first, count)
+    }
+
+    fn score_at(
+        &self,
+        scorer: &Scorer,
+        origin: &Origin,
+        first: u64,
+        count: usize,
+    ) -> Result<Logits, Error> {
         let numbers: Vec<u64> = (first..first + count as u64).collect();
-        let origin = self.origin();
         let class = |&k: &u64| self.rule.class(&origin.proposals, k);
         let classes: Vec<u32> = numbers.iter().filter_map(class).collect();
         let requested = Requested {

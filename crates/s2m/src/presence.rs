@@ -6,6 +6,7 @@
 use s2m_core::calibration::presence::{Counted, Verdict};
 use s2m_core::query::Query;
 use s2m_core::samplers::Failure;
+use s2m_core::weight::Weighting;
 use s2m_model::bundle::Bundle;
 use thiserror::Error;
 
@@ -21,7 +22,31 @@ pub enum Cause {
     /// The data may hold no such item.
     #[error("the data may hold no such item: {0}")]
     Absent(Seen),
+    /// What would be drawn is mostly wrong.
+    #[error(
+        "the generator does not reach this query: the samples have a predicted purity of {predicted:.2e}, and at least {LEAST_PURITY} is needed"
+    )]
+    Impure {
+        /// Mean posterior of the query over what would be written.
+        predicted: f64,
+    },
+    /// No floor gives the purity that was asked for.
+    #[error(
+        "a purity of {asked} cannot be had: the best of {items} proposals are predicted to be right with probability {best:.4}"
+    )]
+    PurityOutOfReach {
+        /// The wish.
+        asked: f64,
+        /// Proposals with any weight that were looked at.
+        items: usize,
+        /// The largest prediction among them.
+        best: f64,
+    },
 }
+
+/// Least predicted purity of samples: with less than this, more are wrong than right, and a query is out of reach.
+/// A softmax is never zero, so that every item has some posterior of every query.
+pub const LEAST_PURITY: f64 = 0.5;
 
 /// What held-out items say about a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,7 +102,7 @@ fn applies(settings: &SampleSettings) -> bool {
 
 /// The answer to a query that the data may not hold; none where it is drawn.
 pub(crate) fn refuse(bundle: &Bundle, query: &Query, settings: &SampleSettings) -> Option<Refusal> {
-    if !applies(settings) || settings.overrides.floor == Some(0.0) {
+    if !asks(settings) {
         return None;
     }
     let seen = of(bundle, query).filter(|seen| seen.verdict == Verdict::Absent)?;
@@ -86,6 +111,36 @@ pub(crate) fn refuse(bundle: &Bundle, query: &Query, settings: &SampleSettings) 
         failure: Cause::Absent(seen),
         advice: "--floor 0 draws it anyway",
     })
+}
+
+/// The answer to a query whose samples would mostly be wrong; none where they are written.
+pub(crate) fn refuse_impure(
+    weighting: &Weighting,
+    predicted: f64,
+    settings: &SampleSettings,
+) -> Option<Refusal> {
+    if !asks(settings) || predicted >= least_purity(settings) {
+        return None;
+    }
+    Some(Refusal {
+        query: weighting.query().text().to_owned(),
+        failure: Cause::Impure { predicted },
+        advice: "check `s2m classes` for what the generator makes, or raise --purity; --floor 0 draws it anyway",
+    })
+}
+
+/// Whether anybody is asked before a query is drawn: `--floor 0` and other calibrations than the bundle's ask
+/// nobody.
+pub(crate) fn asks(settings: &SampleSettings) -> bool {
+    applies(settings) && settings.overrides.floor != Some(0.0)
+}
+
+/// The purity that samples need; a lower one may be asked for.
+pub(crate) fn least_purity(settings: &SampleSettings) -> f64 {
+    settings
+        .overrides
+        .purity
+        .map_or(LEAST_PURITY, |purity| purity.min(LEAST_PURITY))
 }
 
 /// What a report on a query says beforehand: whether the data holds it, and whether its predicted purity

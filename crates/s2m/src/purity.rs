@@ -4,12 +4,16 @@
 //! for what it means.
 
 use s2m_core::calibration::purity::{Item, log_floor_for};
+use s2m_core::diagnostics::{Mean, Moments};
 use s2m_core::samplers::{FIRST_PILOT, PILOT_BUDGET};
+use s2m_model::disk::Column;
 
-use crate::draw::{Target, item_posterior, weigh_first};
+use crate::draw::{Target, item_posterior, pieces, weigh_first};
 use crate::error::Error;
 use crate::pool::Pool;
+use crate::presence::Cause;
 use crate::progress::Progress;
+use crate::report::Report;
 
 /// What is predicted for samples: the mean probability that they are right.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -37,8 +41,52 @@ impl Purity {
     }
 }
 
+/// Mean prediction of the query over some proposals, with its interval.
+pub(crate) fn predicted(
+    pool: &Pool<'_>,
+    target: &Target,
+    numbers: &Column<u64>,
+) -> Result<Mean, Error> {
+    let mut values = Moments::default();
+    let mut first = None;
+    for range in pieces(0..numbers.len()) {
+        pool.look_at(&numbers.read(range)?, &mut |number, evidence| {
+            let item = item_posterior(target, number, evidence)?;
+            let value = target.weighting.predicted(&item);
+            first.get_or_insert(value);
+            values.add(value);
+            Ok(())
+        })?;
+    }
+    Ok(values.mean().unwrap_or(Mean {
+        value: first.unwrap_or(0.0),
+        between: [0.0, 1.0],
+    }))
+}
+
+/// What to know where the purity that was asked for lies beyond the interval of what is predicted.
+pub(crate) fn missed(report: &Report) -> Option<String> {
+    let asked = report.asked_purity?;
+    let [low, high] = report.predicted_between;
+    let less = asked > high;
+    (less || asked < low).then(|| {
+        format!(
+            "a purity of {:.1} % was asked for, and {:.1} % is predicted ({:.1} to {:.1} % at 95 %): {}",
+            100.0 * asked,
+            100.0 * report.predicted_purity,
+            100.0 * low,
+            100.0 * high,
+            if less {
+                "the floor was chosen on a pilot"
+            } else {
+                "no lower floor is left, or the floor was chosen on a pilot"
+            }
+        )
+    })
+}
+
 /// Supported proposals on which the floor is chosen, where the budget allows.
-const ENOUGH: usize = 1000;
+const ENOUGH: usize = 8000;
 
 /// The target with a floor for the wanted purity.
 pub(crate) fn with_purity(
@@ -80,9 +128,16 @@ pub(crate) fn with_purity(
         });
         Ok(())
     })?;
-    // A purity that no item reaches becomes a floor that no item passes: the sampler then says that
-    // the query is out of reach.
-    let log_floor = log_floor_for(&items, purity).unwrap_or(f64::INFINITY);
+    let found = log_floor_for(&items, purity);
+    if found.is_none() && !items.is_empty() {
+        let predicted = items.iter().map(|item| item.predicted);
+        target.refused = Some(Cause::PurityOutOfReach {
+            asked: purity,
+            items: items.len(),
+            best: predicted.fold(0.0, f64::max),
+        });
+    }
+    let log_floor = found.unwrap_or(f64::INFINITY);
     let weighting = target.weighting.with_log_floor(log_floor);
     Ok(Target {
         weighting,

@@ -8,6 +8,7 @@ use s2m_core::series::Series;
 use serde::{Deserialize, Serialize};
 
 use crate::adapt::Record;
+use crate::reach::Reach;
 use crate::samplers::Details;
 use crate::settings::SampleSettings;
 
@@ -51,8 +52,13 @@ pub struct Report {
     pub calls_per_sample: f64,
     /// Estimated total variation distance from the target; null where not known.
     pub tv_estimate: Option<f64>,
-    /// The estimate plus 2.33 standard errors; null where that would not be honest.
+    /// The estimate plus 2.58 standard errors, what may lie beyond the largest weight seen, and what adaptation may
+    /// miss; null where that would not be honest.
     pub tv_bound: Option<f64>,
+    /// Share of the target that an adapted proposal may miss at 95 %, which the bound includes; absent without
+    /// adaptation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub may_be_missing: Option<f64>,
     /// Accepted proposals or steps as a share of all.
     pub acceptance: f64,
     /// Effective sample size of the weights as a share of the proposals.
@@ -63,14 +69,23 @@ pub struct Report {
     pub largest_weight_share: f64,
     /// Pareto tail index of the weights; null for too few weights or no tail at all.
     pub tail_index: Option<f64>,
-    /// Share of proposals inside the query's support.
+    /// Share of proposals inside the query's support: by `levels`, those whose levels are in an order that the
+    /// query allows, however little posterior they have; it is no mass.
     pub support_share: f64,
     /// Mean posterior of the query over the samples, corrected by an audit or by networks that had no part in
-    /// selecting, where the bundle has one or the other.
+    /// selecting, where the bundle has one or the other. Under `per-class` labels items without any label are left
+    /// out: it is the share of right ones among those that have a label.
     pub predicted_purity: f64,
     /// The same as the network that selected says it.
     pub plain_purity: f64,
-    /// Samples that repeat another.
+    /// 95 % interval of the mean posterior, over draws of as many samples.
+    pub predicted_between: [f64; 2],
+    /// The purity that was asked for, where one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_purity: Option<f64>,
+    /// Share of the data that proposals account for by the real output, with its interval.
+    pub reach: Option<Reach>,
+    /// Samples that repeat another, of this query or of another one that was drawn with it.
     pub duplicates: usize,
     /// What adaptation of the latent distribution did; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,17 +4,20 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use s2m_core::query::Query;
+use s2m_core::samplers::reject;
 use s2m_model::bundle::{Bundle, sha256};
 
 use crate::adapt::Stored;
+use crate::draw::{Claim, weigh_first};
 use crate::error::Error;
 use crate::models;
 use crate::output::{Existing, Kind, Plan, Staging};
+use crate::pool::Pool;
 use crate::presence;
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::samplers::SamplerChoice;
-use crate::session::{Job, Kept, Machine, Refusal, Session};
+use crate::samplers::{Details, SamplerChoice};
+use crate::session::{Job, Kept, Machine, Others, Refusal, Session};
 use crate::settings::SampleSettings;
 
 /// File of an interrupted run's logits.
@@ -152,18 +155,26 @@ fn draw_all(
             folder: "",
             samples: request.samples,
             adaptation: None,
+            others: None,
         };
         return Ok(vec![job.run(staging, progress)?]);
     }
+    let mut others = Others::default();
+    let mut claims: Vec<Claim> = Vec::new();
     let mut pool = session.shared_pool(Some(&journal))?;
     let mut answers = Vec::with_capacity(queries.len());
     let folders = folder_names(queries);
+    let log_room = room(session, queries, &mut pool, progress)?;
     for (query, folder) in queries.iter().zip(&folders) {
         if let Some(refusal) = refused(query) {
             answers.push(Err(refusal));
             continue;
         }
-        let target = session.plan_shared(query, &mut pool, progress)?;
+        let mut target = session.plan_shared(query, &mut pool, progress)?;
+        target.claims.clone_from(&claims);
+        target.log_room = log_room;
+        let weighting = target.weighting.clone();
+        let classes = (session.bundle.classes().unwrap_or(1) as u64, target.classes);
         let job = Job {
             session,
             pool: &mut pool,
@@ -171,11 +182,65 @@ fn draw_all(
             folder,
             samples: request.samples,
             adaptation: None,
+            others: Some(&mut others),
         };
-        answers.push(job.run(staging, progress)?);
+        let answer = job.run(staging, progress)?;
+        if let Ok(Report {
+            details: Details::Reject { log_cap, .. },
+            ..
+        }) = &answer
+        {
+            claims.push(Claim {
+                log_room,
+                weighting,
+                log_cap: *log_cap,
+                classes,
+            });
+        }
+        answers.push(answer);
     }
     crate::write::write_joint_summary(staging, queries, &folders, &answers)?;
     Ok(answers)
+}
+
+/// Proposals on which it is seen how far joint classes overlap.
+const OVERLAP_PILOT: usize = 1 << 13;
+
+/// What the most overlapping proposal seen is multiplied by: a little more may come.
+const OVERLAP_SLACK: f64 = 1.05;
+
+/// Log of what the lengths of all joint classes are divided by, so that they fit into 1: the largest sum of
+/// `min(w, c)/c` seen. 0 where floors are above one half, since then each proposal has weight for one alone.
+fn room(
+    session: &Session<'_>,
+    queries: &[Query],
+    pool: &mut Pool<'_>,
+    progress: &dyn Progress,
+) -> Result<f64, Error> {
+    let SamplerChoice::Reject { tv } = session.settings.sampler else {
+        return Ok(0.0);
+    };
+    let mut sums = vec![0.0_f64; OVERLAP_PILOT * session.bundle.classes().unwrap_or(1)];
+    for query in queries {
+        let mut target = session.plan_shared(query, pool, progress)?;
+        let log_weights = weigh_first(pool, &mut target, OVERLAP_PILOT, progress)?;
+        let Some(log_cap) = reject::log_cap_for(&log_weights, tv) else {
+            continue;
+        };
+        for (position, log_weight) in log_weights.iter().enumerate() {
+            let number = target.sequence.number(position) as usize;
+            if let Some(sum) = sums.get_mut(number) {
+                *sum += (log_weight - log_cap).min(0.0).exp();
+            }
+        }
+    }
+    let most = sums.into_iter().fold(0.0, f64::max);
+    // One class alone has at most 1.
+    Ok(if most > 1.0 + 1e-9 {
+        (OVERLAP_SLACK * most).ln()
+    } else {
+        0.0
+    })
 }
 
 /// Folder of an adapted proposal inside the output.
@@ -236,6 +301,7 @@ fn draw_all_adapted(
             folder,
             samples: request.samples,
             adaptation: Some(planned.stored.about.adaptation),
+            others: None,
         };
         answers.push(job.run(staging, progress)?);
     }

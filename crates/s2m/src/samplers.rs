@@ -79,11 +79,14 @@ impl SamplerChoice {
         }
     }
 
-    /// What to try where this sampler found no samples, with a floor on the posterior or without.
-    pub(crate) fn advice(self, failure: &Failure, floor: f64) -> &'static str {
+    /// What to try where this sampler found no samples, with this floor on the posterior and this margin.
+    pub(crate) fn advice(self, failure: &Failure, floor: f64, margin: f64) -> &'static str {
         match (failure, self) {
             (Failure::Unreachable { .. } | Failure::Stalled { .. }, _) if floor > 0.0 => {
                 "lower --floor or --purity, check `s2m classes` for what the generator makes, or loosen the query"
+            }
+            (Failure::Unreachable { .. } | Failure::Stalled { .. }, _) if margin >= 1.0 => {
+                "check `s2m classes` for what the generator makes, or loosen the query"
             }
             (Failure::Unreachable { .. } | Failure::Stalled { .. }, _) => {
                 "check `s2m classes` for what the generator makes, raise --margin towards 1, or loosen the query"

@@ -1,6 +1,6 @@
 //! One bundle at work: settings resolved, pools of proposals, and the path from a query to samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use s2m_model::disk::Scratch;
 use s2m_model::networks::RunSettings;
 use s2m_model::runtime::Runtime;
 
-use crate::adapt::{self, Record, Stored};
+use crate::adapt::{self, Judging, Record, Stored, missing_part};
 use crate::cover;
 use crate::draw::{Target, draw, weigh_first};
 use crate::error::Error;
@@ -25,6 +25,7 @@ use crate::pool::{ClassRule, Origin, Pool};
 use crate::presence::{self, Cause};
 use crate::progress::{Progress, Silent};
 use crate::purity;
+use crate::reach::Reach;
 use crate::report::{AppliedCalibration, Report, RuleName};
 use crate::samplers::{Details, SamplerChoice};
 use crate::sequence::Sequence;
@@ -164,8 +165,14 @@ impl<'a> Session<'a> {
         let mut target = self.own_target(query)?;
         let searched = target.searched;
         let (stored, recycled, calls) = match kept {
-            Some(Kept { stored, calls }) => (stored.clone(), None, calls),
-            None => match adapt::find(self, &target, samples, progress)? {
+            Some(Kept { stored, calls }) => {
+                let mut stored = stored.clone();
+                if stored.about.weighed_by != adapt::weighed_by(self, &target) {
+                    stored.about.adaptation.coverage = None;
+                }
+                (stored, None, calls)
+            }
+            None => match adapt::find(self, &target, samples, Judging::Wanted, progress)? {
                 Err(failure) => {
                     let refused = refusal(failure, &target.weighting, self.settings.sampler);
                     return Ok(Err(refused));
@@ -427,6 +434,7 @@ impl<'a> Session<'a> {
             calls_per_sample: 0.0,
             tv_estimate: None,
             tv_bound: None,
+            may_be_missing: None,
             acceptance: 0.0,
             weight_ess: 0.0,
             m_at_least: 0.0,
@@ -435,6 +443,9 @@ impl<'a> Session<'a> {
             support_share: 0.0,
             predicted_purity: 0.0,
             plain_purity: 0.0,
+            predicted_between: [0.0, 0.0],
+            asked_purity: None,
+            reach: None,
             duplicates: 0,
             adaptation: None,
             details: Details::Resample {
@@ -483,6 +494,31 @@ pub(crate) struct Job<'j, 'p> {
     pub(crate) samples: NonZeroUsize,
     /// What adaptation did, where there was any.
     pub(crate) adaptation: Option<Record>,
+    /// Samples of the queries before it, where several are drawn from one pool.
+    pub(crate) others: Option<&'j mut Others>,
+}
+
+/// Proposals that became samples of other queries.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    taken: HashSet<u64>,
+}
+
+impl Others {
+    /// Adds samples that another query has too to the repeated ones, and tells them.
+    fn count(&mut self, duplicates: &mut usize, numbers: &[u64]) -> Option<String> {
+        let shared = numbers
+            .iter()
+            .filter(|number| self.taken.contains(number))
+            .count();
+        self.taken.extend(numbers);
+        *duplicates += shared;
+        (shared > 0).then(|| {
+            format!(
+                "{shared} of the samples are proposals that are samples of another class too, with other labels"
+            )
+        })
+    }
 }
 
 impl Job<'_, '_> {
@@ -500,6 +536,7 @@ impl Job<'_, '_> {
             folder,
             samples,
             adaptation,
+            others,
         } = self;
         let settings = session.settings;
         let mut goal = session.goal(samples);
@@ -507,18 +544,37 @@ impl Job<'_, '_> {
             // What the search has spent is gone.
             goal.max_calls = goal.max_calls.saturating_sub(target.searched);
         }
+        if let Some(cause) = target.refused.take() {
+            return Ok(Err(Refusal {
+                query: target.weighting.query().text().to_owned(),
+                failure: cause,
+                advice: "ask for a lower --purity; --floor 0 draws without a floor",
+            }));
+        }
         let drawn = draw(pool, &mut target, settings.sampler, goal, progress)?;
-        let kept = match drawn.outcome {
+        let mut kept = match drawn.outcome {
             Ok(kept) => kept,
             Err(failure) => {
                 let failure = failure.after(target.searched);
                 return Ok(Err(refusal(failure, &target.weighting, settings.sampler)));
             }
         };
+        let missing = adaptation
+            .as_ref()
+            .and_then(|record| missing_part(record, drawn.log_weights.len()));
+        if let Some(missing) = missing {
+            kept.error = kept.error.with_missing(missing);
+        }
+        let predicted = purity::predicted(pool, &target, &drawn.kept)?;
+        if let Some(refusal) = presence::refuse_impure(&target.weighting, predicted.value, settings)
+        {
+            return Ok(Err(refusal));
+        }
         let mut report = session
             .report(&target)?
             .with_draw(&kept, &drawn.log_weights);
         drawn.log_weights.check()?;
+        report.may_be_missing = missing;
         report.settings.max_calls = Some(settings.max_calls.unwrap_or(goal.max_calls));
         report.class_rule = pool.rule().name();
         report.from_bank = match &adaptation {
@@ -529,6 +585,7 @@ impl Job<'_, '_> {
             report.warnings.extend(record.warnings());
             report.adaptation = Some(record);
         }
+        let reach = Reach::of(pool, &target, drawn.log_weights.len())?;
         let writer = SampleWriter {
             session,
             pool,
@@ -538,6 +595,19 @@ impl Job<'_, '_> {
         };
         let purity = writer.write(&drawn.kept, progress)?;
         report.predicted_purity = purity.by_others;
+        report.predicted_between = predicted.between;
+        report.asked_purity = settings.overrides.purity;
+        report.warnings.extend(purity::missed(&report));
+        report.reach = reach;
+        report
+            .warnings
+            .extend(report.reach.and_then(Reach::warning));
+        if let Some(others) = others {
+            let numbers = drawn.kept.read(0..drawn.kept.len())?;
+            report
+                .warnings
+                .extend(others.count(&mut report.duplicates, &numbers));
+        }
         report.plain_purity = purity.plain;
         report.warnings.extend(purity.warning());
         report.seconds = started.elapsed().as_secs_f64();
@@ -548,7 +618,7 @@ impl Job<'_, '_> {
 }
 
 pub(crate) fn refusal(failure: Failure, weighting: &Weighting, sampler: SamplerChoice) -> Refusal {
-    let advice = sampler.advice(&failure, weighting.floor());
+    let advice = sampler.advice(&failure, weighting.floor(), weighting.margin());
     let query = weighting.query().text().to_owned();
     Refusal {
         query,

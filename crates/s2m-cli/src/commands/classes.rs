@@ -115,6 +115,15 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
             found.proposals,
             found.posterior
         )?;
+        if let Some(reach) = found.reach {
+            writeln!(
+                streams.err,
+                "by the real output, proposals account for {:.1} % of the data ({:.1} to {:.1} % at 95 %)",
+                100.0 * reach.share,
+                100.0 * reach.between[0],
+                100.0 * reach.between[1]
+            )?;
+        }
     }
     Ok(Answer::Yes)
 }

@@ -266,9 +266,18 @@ fn tell(report: &Report, streams: &mut Streams<'_>) -> Result<()> {
         (None, Some(estimate)) => format!("TV estimated at {estimate:.4}, no bound"),
         (None, None) => "no error bound".to_owned(),
     };
+    let asked = report.asked_purity.map_or(String::new(), |asked| {
+        let [low, high] = report.predicted_between;
+        format!(
+            " ({:.1} to {:.1} % at 95 %; {:.1} % was asked for)",
+            100.0 * low,
+            100.0 * high,
+            100.0 * asked
+        )
+    });
     writeln!(
         streams.err,
-        "{}: {} items, {:.1} generator calls each, {bound}, predicted purity {:.1} % ({:.1} s)",
+        "{}: {} items, {:.1} generator calls each, {bound}, predicted purity {:.1} %{asked} ({:.1} s)",
         report.query,
         report.samples,
         report.calls_per_sample,

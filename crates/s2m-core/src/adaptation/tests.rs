@@ -166,3 +166,28 @@ fn chains_over_recycled_proposals_are_biased_and_over_fresh_ones_they_are_not() 
         "fresh: {fresh}, recycled: {recycled}"
     );
 }
+
+/// Weights 8, 4, 2, 1 and nothing, each once: a cap of 5 cuts 3 of 15 off, and accepts 5+4+2+1 of 5·5.
+#[test]
+fn a_cap_under_the_prior_computed_on_paper() {
+    let scores = [8.0_f64, 4.0, 2.0, 1.0, 0.0].map(f64::ln);
+    let (log_cap, share) = cap_and_share(&scores, &[0.0; 5], 0.2).unwrap();
+    assert!((log_cap.exp() - 5.0).abs() < 1e-9, "{}", log_cap.exp());
+    assert!((share - 12.0 / 25.0).abs() < 1e-9, "{share}");
+    // The same as ten proposals of which the first two stand for half a one each.
+    let twice: Vec<f64> = [8.0_f64, 8.0, 4.0, 2.0, 1.0].map(f64::ln).to_vec();
+    let base = [0.5_f64.ln(), 0.5_f64.ln(), 0.0, 0.0, 0.0];
+    let (again, _) = cap_and_share(&twice, &base, 0.2).unwrap();
+    assert!((again - log_cap).abs() < 1e-9);
+    assert_eq!(cap_and_share(&[f64::NEG_INFINITY; 3], &[0.0; 3], 0.2), None);
+}
+
+/// Against tables of the Poisson distribution: 2.996, 4.744 and 16.962 at 5 %.
+#[test]
+fn what_a_count_cannot_exclude() {
+    for (count, wanted) in [(0, 2.9957), (1, 4.7439), (10, 16.9622)] {
+        let found = most_expected(count, 0.05);
+        assert!((found - wanted).abs() < 1e-3, "{count}: {found}");
+    }
+    assert!((most_expected(0, 0.025) - 40.0_f64.ln()).abs() < 1e-9);
+}

@@ -470,6 +470,11 @@ impl Mixture {
         }
     }
 
+    /// The component that a proposal comes from; none is the prior.
+    pub fn component_of(&self, proposals: Proposals, number: u64) -> Option<usize> {
+        self.component(proposals.uniform(Purpose::Component, number))
+    }
+
     /// The same mixture without one of its components.
     fn without(&self, component: usize) -> Self {
         let but = |list: &[f64]| {

@@ -17,26 +17,60 @@ impl Mixture {
     /// moved toward the prior by `toward`, with this share of its weight. A target whose tails are
     /// heavier than those of the components then still has bounded weights nearby.
     pub fn with_wide_copies(&self, share: f64, toward: f64) -> Result<Self, MixtureError> {
-        let full = |covariances: Vec<f64>| match self.factors {
-            Factors::Full(_) => covariances,
-            Factors::Shared { .. } => covariances.repeat(self.components()),
-            Factors::Diagonal { .. } => {
-                let rows = covariances.iter().enumerate();
-                rows.flat_map(|(at, value)| {
-                    let mut row = vec![0.0; self.size];
-                    row[at % self.size] = *value;
-                    row
-                })
-                .collect()
-            }
-        };
-        let [own, wide] = [0.0, toward].map(|share| full(self.covariances_toward_prior(share)));
+        let [own, wide] = [0.0, toward].map(|share| self.full_covariances(share));
         let weights = [1.0 - share, share].map(|part| self.weights.iter().map(move |w| part * w));
         let weights: Vec<f64> = weights.into_iter().flatten().collect();
         let means = self.means.repeat(2);
         let both =
             Self::from_covariances(Covariance::Full, &weights, &means, &[own, wide].concat())?;
         both.with_prior_share(self.prior_share)
+    }
+
+    /// Several mixtures as one, each with its share; what share of the prior each had is left out.
+    pub fn combined(parts: &[(f64, &Self)]) -> Result<Self, MixtureError> {
+        let whole: f64 = parts.iter().map(|(share, _)| share).sum();
+        let (mut weights, mut means, mut covariances) = (Vec::new(), Vec::new(), Vec::new());
+        for (share, part) in parts {
+            weights.extend(part.weights.iter().map(|w| share / whole * w));
+            means.extend_from_slice(&part.means);
+            covariances.extend(part.full_covariances(0.0));
+        }
+        Self::from_covariances(Covariance::Full, &weights, &means, &covariances)
+    }
+
+    /// Points next to some others, from which a walk goes on: `N(√(1 − b²)·z, b²·I)` around each point `z`,
+    /// all alike. Steps of this kind leave the prior as it is.
+    pub fn around(points: &[f32], size: usize, step: f64) -> Result<Self, MixtureError> {
+        let count = points.len() / size.max(1);
+        let shrunk = (1.0 - step * step).max(0.0).sqrt();
+        let means: Vec<f64> = points.iter().map(|&z| shrunk * f64::from(z)).collect();
+        let variances = vec![step * step; points.len()];
+        let weights = vec![1.0 / count.max(1) as f64; count];
+        Self::from_covariances(Covariance::Diagonal, &weights, &means, &variances)
+    }
+
+    /// What few points in many dimensions tell at once: a normal distribution along the direction of their
+    /// mean, with a wider copy, which is the prior across all other directions.
+    pub fn along_mean(points: &[f32], size: usize) -> Result<Self, MixtureError> {
+        let count = (points.len() / size.max(1)).max(1) as f64;
+        let mut direction = vec![0.0; size];
+        for point in points.chunks(size.max(1)) {
+            for (sum, &value) in direction.iter_mut().zip(point) {
+                *sum += f64::from(value) / count;
+            }
+        }
+        let length = direction.iter().map(|v| v * v).sum::<f64>().sqrt();
+        direction.iter_mut().for_each(|v| *v /= length);
+        let along = |point: &[f32]| {
+            let pairs = point.iter().zip(&direction);
+            pairs.map(|(z, d)| f64::from(*z) * d).sum::<f64>()
+        };
+        let spread = points
+            .chunks(size.max(1))
+            .map(|point| (along(point) - length).powi(2));
+        let variance = spread.sum::<f64>() / count;
+        let inner = Self::from_covariances(Covariance::Full, &[1.0], &[length], &[variance])?;
+        inner.with_wide_copies(0.3, 0.3)?.embedded(&[direction])
     }
 
     /// A mixture over some orthonormal directions as one over the whole space, which is the prior across
@@ -75,6 +109,24 @@ impl Mixture {
         }
         let whole = Self::from_covariances(Covariance::Full, &self.weights, &means, &covariances)?;
         whole.with_prior_share(self.prior_share)
+    }
+
+    /// The covariance of every component as a full one, row by row, moved toward the prior's.
+    fn full_covariances(&self, share: f64) -> Vec<f64> {
+        let covariances = self.covariances_toward_prior(share);
+        match self.factors {
+            Factors::Full(_) => covariances,
+            Factors::Shared { .. } => covariances.repeat(self.components()),
+            Factors::Diagonal { .. } => {
+                let rows = covariances.iter().enumerate();
+                rows.flat_map(|(at, value)| {
+                    let mut row = vec![0.0; self.size];
+                    row[at % self.size] = *value;
+                    row
+                })
+                .collect()
+            }
+        }
     }
 
     /// All covariances, moved to `(1 − share)·Σ + share·I`: row by row, variances where they are diagonal,

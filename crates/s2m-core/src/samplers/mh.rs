@@ -27,8 +27,9 @@ use super::{
     Sampler, Warning, score, search,
 };
 use crate::chains::{ChainSummary, summarise_chains};
-use crate::series::Series;
-use crate::tail::tail_index;
+use crate::diagnostics::summarise;
+use crate::series::{Part, Series};
+use crate::tail::Tail;
 
 /// Proposals asked for at a time, so that a caller can show progress.
 const REQUEST: usize = 1 << 16;
@@ -41,6 +42,9 @@ const MIN_SUPPORTED_PILOT: usize = 2000;
 
 /// Fewest fresh supported proposals for a bound.
 const MIN_SUPPORTED_FRESH: usize = 500;
+
+/// Times the expected weight beyond the largest one seen that the bound has on top.
+const UNSEEN: f64 = 2.0;
 
 /// Groups of the delete-one-group jackknife that gives standard errors.
 const JACKKNIFE_GROUPS: usize = 20;
@@ -356,10 +360,23 @@ fn mixing(history: History<'_>, chains: usize, steps: usize) -> Option<ChainSumm
 }
 
 /// What fresh proposals allow to be said about chains of this length.
+///
+/// Whether the tail is too heavy is decided on proposals that the estimate does not look at: those of the
+/// pilot, or the first half of all where there was none. What the target has beyond the largest weight
+/// seen comes on top of the bound: chains of this length may not leave it, or never meet it.
 fn statement(all: &dyn Series, fixed_at: usize, steps: usize, wish: Option<f64>) -> ErrorStatement {
-    let last = all.len().min(fixed_at.saturating_add(MAX_ESTIMATED));
-    let mut fresh = Vec::with_capacity(last - fixed_at);
-    all.scan(fixed_at..last, &mut |block| fresh.extend_from_slice(block));
+    let first = if fixed_at == 0 {
+        all.len() / 2
+    } else {
+        fixed_at
+    };
+    let last = all.len().min(first.saturating_add(MAX_ESTIMATED));
+    let mut fresh = Vec::with_capacity(last - first);
+    all.scan(first..last, &mut |block| fresh.extend_from_slice(block));
+    let decisive = &Part {
+        of: all,
+        range: 0..first,
+    };
     let supported = fresh.iter().filter(|w| w.is_finite()).count();
     let too_few = |reason| Warning::TooFewFresh {
         fresh: fresh.len(),
@@ -375,19 +392,22 @@ fn statement(all: &dyn Series, fixed_at: usize, steps: usize, wish: Option<f64>)
     let (estimate, standard_error) = Profiles::new(&fresh).distance_with_error(steps);
     let above = wish.filter(|&wanted| estimate > wanted);
     let above = above.map(|wanted| Warning::AboveWanted { estimate, wanted });
-    let warning = match tail_index(all) {
-        Some(index) if index > MAX_TAIL_INDEX => Some(Warning::HeavyTail { index }),
+    let tail = Tail::of(all);
+    let warning = match Tail::of(decisive).or(tail) {
+        Some(tail) if tail.is_over(MAX_TAIL_INDEX) => {
+            Some(Warning::HeavyTail { index: tail.index })
+        }
         None => Some(too_few("and too few of all lie in the support")),
         _ if supported < MIN_SUPPORTED_FRESH => {
             Some(too_few("and too few of those lie in the support"))
         }
         _ => None,
     };
+    let unseen = tail.map_or(0.0, |tail| tail.unseen(summarise(&fresh).largest_share));
+    let bound = estimate + BOUND_ERRORS * standard_error + UNSEEN * unseen;
     ErrorStatement {
         tv_estimate: Some(estimate),
-        tv_bound: warning
-            .is_none()
-            .then(|| (estimate + BOUND_ERRORS * standard_error).min(1.0)),
+        tv_bound: warning.is_none().then(|| bound.min(1.0)),
         warnings: warning.into_iter().chain(above).collect(),
     }
 }

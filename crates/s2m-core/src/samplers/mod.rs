@@ -31,8 +31,9 @@ pub const PILOT_BUDGET: usize = 1 << 17;
 /// Supported proposals that the search must find.
 pub const MIN_SUPPORTED: usize = 10;
 
-/// Standard errors between an estimate and its bound: a normal estimate exceeds it once in a hundred.
-pub const BOUND_ERRORS: f64 = 2.33;
+/// Standard errors between an estimate and its bound: a normal estimate exceeds it once in two hundred. Estimates of
+/// weights are skewed, and a cap stays where its estimate is low, so that once in a hundred is what comes of it.
+pub const BOUND_ERRORS: f64 = 2.58;
 
 /// With a tail index above this, standard errors of weights mean little and no bound is given.
 pub const MAX_TAIL_INDEX: f64 = 0.4;
@@ -154,6 +155,29 @@ pub struct ErrorStatement {
     pub warnings: Vec<Warning>,
 }
 
+/// A part of the target of this share that may be missing is said, even where there is a bound.
+const MOST_MISSING: f64 = 0.05;
+
+/// Where more than this share may be missing there is no bound.
+const MISSING_LIMIT: f64 = 0.5;
+
+impl ErrorStatement {
+    /// The same where a part of this share of the target may never be proposed.
+    #[must_use]
+    pub fn with_missing(mut self, share: f64) -> Self {
+        if share > MISSING_LIMIT {
+            self.tv_bound = None;
+            self.warnings.push(Warning::NotCovered { share });
+            return self;
+        }
+        self.tv_bound = self.tv_bound.map(|bound| (bound + share).min(1.0));
+        if share > MOST_MISSING {
+            self.warnings.push(Warning::MayMiss { share });
+        }
+        self
+    }
+}
+
 /// Something a person should know about a draw.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum Warning {
@@ -174,6 +198,22 @@ pub enum Warning {
     HeavyTail {
         /// The tail index.
         index: f64,
+    },
+    /// An adapted proposal of which hardly anything is known to be covered.
+    #[error(
+        "no error bound: a part of the target of up to {:.0} % may be missing from the adapted proposal, for all that proposals of the prior can tell", 100.0 * share
+    )]
+    NotCovered {
+        /// How much.
+        share: f64,
+    },
+    /// An adapted proposal that may miss a part.
+    #[error(
+        "a part of the target of up to {:.1} % may be missing from the adapted proposal, for all that proposals of the prior can tell; the bound includes it", 100.0 * share
+    )]
+    MayMiss {
+        /// How much.
+        share: f64,
     },
     /// Chains that never met the support.
     #[error("{chains} chains of {steps} steps found no supported proposal and were left out")]
@@ -645,6 +685,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_part_that_may_be_missing_belongs_to_the_bound_or_there_is_none() {
+        let stated = ErrorStatement {
+            tv_estimate: Some(0.008),
+            tv_bound: Some(0.01),
+            warnings: Vec::new(),
+        };
+        let little = stated.clone().with_missing(0.02);
+        assert!((little.tv_bound.unwrap() - 0.03).abs() < 1e-12 && little.warnings.is_empty());
+        let some = stated.clone().with_missing(0.2);
+        assert!((some.tv_bound.unwrap() - 0.21).abs() < 1e-12);
+        assert_eq!(
+            some.warnings[0].to_string(),
+            "a part of the target of up to 20.0 % may be missing from the adapted proposal, for all that proposals of the prior can tell; the bound includes it"
+        );
+        let unknown = stated.with_missing(1.0);
+        assert_eq!((unknown.tv_estimate, unknown.tv_bound), (Some(0.008), None));
+        assert_eq!(
+            unknown.warnings[0].to_string(),
+            "no error bound: a part of the target of up to 100 % may be missing from the adapted proposal, for all that proposals of the prior can tell"
+        );
     }
 
     /// What is public can be sent to and shared between threads.

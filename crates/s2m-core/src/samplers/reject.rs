@@ -19,8 +19,9 @@ use super::{
     BOUND_ERRORS, Draw, ErrorStatement, Goal, History, MAX_TAIL_INDEX, Next, Sampler, Warning,
     score, search,
 };
-use crate::series::{self, Series};
-use crate::tail::tail_index;
+use crate::diagnostics::summarise;
+use crate::series::{self, Part, Series};
+use crate::tail::Tail;
 
 /// The pilot grows up to this size; larger ones would cost more than a better cap saves.
 const MAX_PILOT: usize = 1 << 16;
@@ -37,6 +38,9 @@ const MIN_FRESH: usize = 512;
 
 /// Fewest fresh proposals above the cap for a bound: below, its standard error is not to be trusted.
 const MIN_ABOVE_CAP: usize = 25;
+
+/// Times the expected weight beyond the largest one seen that the bound has on top.
+const UNSEEN: f64 = 2.0;
 
 /// Least growth of a log cap, so that a cap that must grow does.
 const LEAST_GROWTH: f64 = 0.02;
@@ -82,6 +86,13 @@ pub fn calls_per_sample<S: Series + ?Sized>(log_weights: &S, distance: f64) -> O
     let weights = SortedWeights::new(log_weights);
     let any = !weights.weights.is_empty();
     any.then(|| 1.0 / weights.acceptance(weights.cap_for(distance)))
+}
+
+/// The log cap that these weights ask for at this distance; none where nothing is supported.
+pub fn log_cap_for(log_weights: &[f64], distance: f64) -> Option<f64> {
+    let weights = SortedWeights::new(log_weights);
+    let any = !weights.weights.is_empty();
+    any.then(|| weights.cap_for(distance))
 }
 
 impl Reject {
@@ -365,10 +376,18 @@ impl SortedWeights {
 }
 
 /// What the fresh proposals allow to be said about a cap.
+///
+/// Whether the tail is too heavy is decided on the pilot: fresh proposals that happen to miss the tail would
+/// look light and have a low estimate too, so that a decision by them picks the runs in which it is too low.
 fn statement(all: &dyn Series, state: State) -> ErrorStatement {
-    let fresh = all.len() - state.fixed_at;
-    let too_few = |reason| Warning::TooFewFresh { fresh, reason };
-    if fresh < MIN_FRESH {
+    let part = |range| Part { of: all, range };
+    let pilot = part(0..state.fixed_at);
+    let fresh = part(state.fixed_at..all.len());
+    let too_few = |reason| Warning::TooFewFresh {
+        fresh: fresh.len(),
+        reason,
+    };
+    if fresh.len() < MIN_FRESH {
         let warnings = vec![too_few("ask for more samples to get one")];
         return ErrorStatement {
             warnings,
@@ -376,16 +395,23 @@ fn statement(all: &dyn Series, state: State) -> ErrorStatement {
         };
     }
     let excess = excess(all, state);
-    let tail = tail_index(all);
-    let warning = match tail {
-        Some(index) if index > MAX_TAIL_INDEX => Some(Warning::HeavyTail { index }),
+    let tail = Tail::of(all);
+    let decided = Tail::of(&pilot).or(tail);
+    let warning = match decided {
+        Some(tail) if tail.is_over(MAX_TAIL_INDEX) => {
+            Some(Warning::HeavyTail { index: tail.index })
+        }
         None => Some(too_few("and too few of all lie in the support")),
         _ if excess.above_cap < MIN_ABOVE_CAP => {
             Some(too_few("and too few of those lie above the cap"))
         }
         _ => None,
     };
-    let bound = excess.bound();
+    // Where many weights lie near the largest there is hardly anything above the cap but them.
+    let unseen = tail
+        .filter(|tail| !tail.bounded)
+        .map_or(0.0, |tail| tail.unseen(summarise(&fresh).largest_share));
+    let bound = (excess.bound() + UNSEEN * unseen).min(1.0);
     ErrorStatement {
         tv_estimate: Some(excess.estimate),
         tv_bound: warning.is_none().then_some(bound),

@@ -3,7 +3,8 @@
 //! With one uniform number `u`, sample `j` is the proposal in whose interval of the cumulated
 //! weights the point `(j + u)/n · Σw` falls. Given the pool, proposal `i` is expected exactly
 //! `n·w_i/Σw` times and comes out that number of times, rounded up or down. The samples depend on
-//! each other; the law of one of them is off by about `1/ESS` of the pool.
+//! each other; the law of one of them is off by about `1/ESS` of the pool, and by what the target has beyond the
+//! largest weight in it.
 //!
 //! Reference: Kitagawa, "Monte Carlo Filter and Smoother for Non-Gaussian Nonlinear State Space
 //! Models", 1996.
@@ -14,6 +15,7 @@ use super::{
 };
 use crate::diagnostics::summarise;
 use crate::series::{self, Series};
+use crate::tail::Tail;
 
 /// The pool stops growing at this many proposals per sample even if its effective size is smaller.
 const MAX_POOL_PER_SAMPLE: usize = 100;
@@ -34,7 +36,9 @@ pub struct Info {
     pub pool: usize,
     /// Effective number of independent proposals among them.
     pub effective: f64,
-    /// About how far the law of one sample is off, in total variation: `1/effective`.
+    /// About how far the law of one sample is off, in total variation: `1/effective`, and what may lie beyond the
+    /// largest weight in the pool. A pool grows until its effective size is large enough, so it tends to end
+    /// before the tail shows: what is beyond the largest weight is missing from the samples. No bound.
     pub bias: f64,
 }
 
@@ -98,6 +102,8 @@ impl Sampler for Resample {
         systematic(history.log_weights, wanted, self.offset, &mut |position| {
             repeated += usize::from(before.replace(position) == Some(position));
         });
+        let tail = Tail::of(history.log_weights);
+        let unseen = tail.map_or(0.0, |tail| tail.unseen(summary.largest_share));
         let heavy = summary.tail_index.filter(|&index| index > MAX_TAIL_INDEX);
         let warnings = heavy.map(|index| Warning::HeavyTail { index }).into_iter();
         let copied = (repeated > 0).then_some(Warning::Duplicates { count: repeated });
@@ -113,7 +119,7 @@ impl Sampler for Resample {
             info: super::Info::Resample(Info {
                 pool,
                 effective,
-                bias: (1.0 / effective).min(1.0),
+                bias: (1.0 / effective + unseen).min(1.0),
             }),
         })
     }

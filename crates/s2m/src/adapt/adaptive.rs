@@ -20,13 +20,14 @@ use s2m_core::mixture::select::{Points, select};
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::samplers::{Failure, MIN_SUPPORTED, PILOT_BUDGET};
 
+use super::parts::{Beyond, Judged, Settled, settle};
 use super::record::{ProposalRecord, Record};
 use super::search::{MAX_STAGES, Search, Seen};
-use super::{Found, uncovered};
+use super::{Found, Judging, uncovered};
 use crate::error::Error;
 
 /// Effective proposals behind every fit: a few hundred, and four per dimension.
-fn wanted_effective(size: usize) -> usize {
+pub(super) fn wanted_effective(size: usize) -> usize {
     (4 * size).max(200)
 }
 
@@ -52,6 +53,9 @@ const THINNING: u64 = 1 << 40;
 
 /// Largest power of nearness: beyond it the fit would only crowd together.
 const MAX_NEARNESS_POWER: f64 = 16.0;
+
+/// Why a search that gained nothing ended.
+const NOT_BETTER: &str = "no stage was much better than the prior";
 
 /// What a fit aimed at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,8 +91,9 @@ pub(super) fn adaptive(
     samples: NonZeroUsize,
     gain: f64,
     prior_share: f64,
-    max_calls: Option<usize>,
+    judging: Judging,
 ) -> Result<Result<Found, Failure>, Error> {
+    let max_calls = search.session.settings.max_calls;
     let wanted = wanted_effective(search.size);
     let round = STAGE_FACTOR * wanted;
     // Half of what is allowed is for the samples themselves.
@@ -101,7 +106,7 @@ pub(super) fn adaptive(
     seen.push(search, &first)?;
     let mut aims = vec![];
     let mut nearest = Nearest::default();
-    let (mixture, stopped) = loop {
+    let (mixture, mut stopped) = loop {
         let cost = |at: usize| search.stages[at].calls_per_sample;
         let last = search.stages.len() - 1;
         let cheap = cost(last).is_some_and(|calls| calls * samples.get() as f64 <= round as f64);
@@ -128,7 +133,7 @@ pub(super) fn adaptive(
                 break if helps {
                     (Some(mixture), "the last stage gained too little")
                 } else {
-                    (None, "no stage was much better than the prior")
+                    (None, NOT_BETTER)
                 };
             }
         }
@@ -159,7 +164,46 @@ pub(super) fn adaptive(
         seen.push(search, &stage)?;
         aims.push(aim);
     };
-    let log_weights = tempered(&seen.log_scores, &seen.recycled.log_prior_ratios(), 1.0);
+    let ratios = seen.recycled.log_prior_ratios();
+    let settled = match (judging, mixture) {
+        (Judging::Skipped, mixture) => Settled::unjudged(mixture),
+        // The prior is as cheap as anything.
+        (Judging::Wanted, None) if stopped != NOT_BETTER => Settled::unjudged(None),
+        (Judging::Wanted, mixture) => {
+            let searched = mixture.is_some();
+            let judged = Judged {
+                log_scores: &seen.log_scores,
+                log_ratios: &ratios,
+                samples,
+                distance: search.price.distance(),
+                most_calls: max_calls.map_or(usize::MAX, |calls| calls / 4),
+                prior_share,
+                beyond: Beyond::Mended,
+            };
+            let settled = settle(search, mixture, &judged)?;
+            match &settled.mixture {
+                Some(found) if !searched => {
+                    let drawn_from = format!("{} components of all parts", found.components());
+                    search.score(Some(found.clone()), round, &drawn_from)?;
+                    let cost = |at: usize| search.stages[at].calls_per_sample;
+                    let (first, last) = (cost(0), cost(search.stages.len() - 1));
+                    let helps = match (first, last) {
+                        (Some(first), Some(last)) => last < (1.0 - gain) * first,
+                        (_, last) => last.is_some(),
+                    };
+                    if helps {
+                        stopped = "parts were found one by one";
+                        settled
+                    } else {
+                        Settled::unjudged(None)
+                    }
+                }
+                _ => settled,
+            }
+        }
+    };
+    let mixture = settled.mixture;
+    let log_weights = tempered(&seen.log_scores, &ratios, 1.0);
     let record = Record {
         method: "adaptive".to_owned(),
         stages: search.stages.clone(),
@@ -168,11 +212,15 @@ pub(super) fn adaptive(
         uncovered: uncovered(mixture.as_deref(), seen.recycled.points(), &log_weights),
         effective: effective(&log_weights),
         stopped: stopped.to_owned(),
+        coverage: settled.coverage,
+        parts: settled.parts.clone(),
     };
+    // What lost a part is not used again.
+    let recycled = settled.parts.is_empty().then(|| seen.into_rows());
     Ok(Ok(Found {
         mixture,
         record,
-        recycled: Some(seen.into_rows()),
+        recycled,
     }))
 }
 

@@ -11,10 +11,12 @@
 
 mod adaptive;
 mod choice;
+mod parts;
 mod pilots;
 mod record;
 mod search;
 mod store;
+mod walk;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -30,9 +32,9 @@ use thiserror::Error as ThisError;
 pub use choice::{
     AdaptChoice, COMPONENTS, GAIN, PILOTS, PRIOR_SHARE, Pilot, STEPS_ONCE, STEPS_REPEAT,
 };
-pub use record::{ProposalRecord, Record, StageRecord};
-pub(crate) use store::digest;
+pub use record::{Coverage, ProposalRecord, Record, StageRecord};
 pub use store::{FILES, Stored};
+pub(crate) use store::{digest, weighed_by};
 
 use crate::draw::Target;
 use crate::error::Error;
@@ -160,11 +162,21 @@ pub(crate) struct Found {
     pub(crate) recycled: Option<RecycledRows>,
 }
 
+/// Whether fresh proposals of the prior say what a search may have missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judging {
+    /// They do: samples are to be drawn.
+    Wanted,
+    /// Only what samples would cost is asked for.
+    Skipped,
+}
+
 /// Searches for a proposal for a target that was planned over the prior.
 pub(crate) fn find(
     session: &Session<'_>,
     target: &Target,
     samples: NonZeroUsize,
+    judging: Judging,
     progress: &dyn Progress,
 ) -> Result<Result<Found, Failure>, Error> {
     let settings = session.settings;
@@ -175,7 +187,8 @@ pub(crate) fn find(
         )),
         AdaptChoice::Once { pilot, prior_share } => {
             affordable(&settings.adapt, pilot, 1, settings.max_calls)?;
-            pilots::once(&mut search, *pilot, *prior_share).map(Ok)
+            let found = pilots::once(&mut search, *pilot, *prior_share)?;
+            pilots::judge(&mut search, found, samples, judging).map(Ok)
         }
         AdaptChoice::Repeat {
             pilot,
@@ -186,13 +199,24 @@ pub(crate) fn find(
             let (present, absent) = query.conjunction().unwrap_or_default();
             let labels = present.len() + absent.len();
             affordable(&settings.adapt, pilot, labels, settings.max_calls)?;
-            pilots::repeat(&mut search, *pilot, order.as_deref(), *prior_share).map(Ok)
+            let found = pilots::repeat(&mut search, *pilot, order.as_deref(), *prior_share)?;
+            pilots::judge(&mut search, found, samples, judging).map(Ok)
         }
         AdaptChoice::Adaptive { gain, prior_share } => {
-            let most = settings.max_calls;
-            adaptive::adaptive(&mut search, samples, *gain, *prior_share, most)
+            adaptive::adaptive(&mut search, samples, *gain, *prior_share, judging)
         }
     }
+}
+
+/// Share of the target that may be missing where so many proposals were drawn from an adapted proposal; all of
+/// it where that was not judged, none where the prior was drawn from.
+pub(crate) fn missing_part(record: &Record, proposals: usize) -> Option<f64> {
+    let proposal = record.proposal.as_ref()?;
+    Some(record.coverage.map_or(1.0, |coverage| {
+        // The share of the prior in the proposal explores too.
+        let further = proposal.prior_share * proposals as f64 * coverage.share;
+        coverage.may_be_missing(further)
+    }))
 }
 
 /// Refuses a pilot that costs more than all that is allowed.
@@ -258,7 +282,13 @@ pub fn adapt(
     })?;
     staging.empty()?;
     let target = session.own_target(&query)?;
-    let found = find(&session, &target, request.samples, progress);
+    let found = find(
+        &session,
+        &target,
+        request.samples,
+        Judging::Wanted,
+        progress,
+    );
     let stored = match found {
         Ok(Ok(found)) => Stored::new(&session, &target, found.mixture.as_deref(), found.record),
         Ok(Err(failure)) => {

@@ -7,6 +7,7 @@
 //! Here as there all components share one covariance. Unlike there the mixture keeps a share of the
 //! prior, since without it weights have no bound.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use s2m_core::diagnostics::expected_acceptance;
@@ -17,9 +18,10 @@ use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 
 use super::choice::Pilot;
+use super::parts::{Beyond, Judged, settle};
 use super::record::{ProposalRecord, Record};
 use super::search::Search;
-use super::{AdaptError, Found, uncovered};
+use super::{AdaptError, Found, Judging, uncovered};
 use crate::draw::{Target, chains, weigh_first};
 use crate::error::Error;
 use crate::pool::Pool;
@@ -44,11 +46,11 @@ pub(super) fn once(
     search: &mut Search<'_>,
     pilot: Pilot,
     prior_share: f64,
-) -> Result<Found, Error> {
+) -> Result<(Found, Pilots), Error> {
     let target = search.target.clone();
     let pool = search.next_pool(None)?;
-    let (mixture, points) = step(search, target, pool, "prior", pilot)?;
-    finish(search, "once", mixture, &points, prior_share)
+    let (mixture, pilots) = step(search, target, pool, "prior", pilot)?;
+    finish(search, "once", mixture, pilots, prior_share)
 }
 
 /// One pilot per label.
@@ -57,7 +59,7 @@ pub(super) fn repeat(
     pilot: Pilot,
     order: Option<&[String]>,
     prior_share: f64,
-) -> Result<Found, Error> {
+) -> Result<(Found, Pilots), Error> {
     let query = search.target.weighting.query().clone();
     let labels = search.session.bundle.labels();
     let mut left = literals(&query)?;
@@ -66,7 +68,7 @@ pub(super) fn repeat(
     let mut given = given.transpose()?;
     let mut taken: Vec<Literal> = Vec::new();
     let mut mixture: Option<Arc<Mixture>> = None;
-    let mut points = Vec::new();
+    let mut pilots = Pilots::default();
     while !left.is_empty() {
         let mut pool = search.next_pool(mixture.clone())?;
         let next = match &mut given {
@@ -85,7 +87,7 @@ pub(super) fn repeat(
         };
         // Between pilots the prior keeps its share too: what one label's fit lost, the next can find.
         let found;
-        (found, points) = step(search, target, pool, &drawn_from, pilot)?;
+        (found, pilots) = step(search, target, pool, &drawn_from, pilot)?;
         mixture = Some(Arc::new(with_share(found, prior_share)?));
     }
     let mixture = mixture.ok_or(AdaptError::NotPlain {
@@ -95,19 +97,57 @@ pub(super) fn repeat(
         search,
         "repeat",
         Mixture::clone(&mixture),
-        &points,
+        pilots,
         prior_share,
     )
 }
 
-/// Draws one pilot and fits a mixture to it; gives the pilot's latents too.
+/// What is left of a pilot.
+#[derive(Debug, Default)]
+pub(super) struct Pilots {
+    /// Latents that chains ended on.
+    points: Vec<f32>,
+    /// Log weights under the prior of all proposals, and the log of what each stands for.
+    log_scores: Vec<f64>,
+    log_ratios: Vec<f64>,
+}
+
+/// Says what a mixture may miss, by fresh proposals of the prior.
+pub(super) fn judge(
+    search: &mut Search<'_>,
+    (mut found, pilots): (Found, Pilots),
+    samples: NonZeroUsize,
+    judging: Judging,
+) -> Result<Found, Error> {
+    if judging == Judging::Skipped {
+        return Ok(found);
+    }
+    let most_calls = search.session.settings.max_calls;
+    let judged = Judged {
+        log_scores: &pilots.log_scores,
+        log_ratios: &pilots.log_ratios,
+        samples,
+        distance: search.price.distance(),
+        most_calls: most_calls.map_or(usize::MAX, |calls| calls / 4),
+        prior_share: 0.0,
+        beyond: Beyond::Counted,
+    };
+    let settled = settle(search, found.mixture, &judged)?;
+    found.mixture = settled.mixture;
+    found.record.coverage = settled.coverage;
+    found.record.stages.clone_from(&search.stages);
+    found.record.calls = search.calls;
+    Ok(found)
+}
+
+/// Draws one pilot and fits a mixture to it; gives what is left of the pilot too.
 fn step(
     search: &mut Search<'_>,
     mut target: Target,
     mut pool: Pool<'_>,
     drawn_from: &str,
     pilot: Pilot,
-) -> Result<(Mixture, Vec<f32>), Error> {
+) -> Result<(Mixture, Pilots), Error> {
     let title = format!("pilot for {}", target.weighting.query().text());
     let calls = pilot.pilots.get().saturating_mul(pilot.steps.get());
     search.progress.begin(&title, Some(calls as u64));
@@ -145,7 +185,20 @@ fn step(
     let proposals = Proposals::new(search.session.seed).at_stage(search.stages.len() as u16);
     let fitted = fit(&points, &vec![0.0; rows.len()], &settings, proposals);
     let fitted = fitted.map_err(AdaptError::Fit)?;
-    Ok((fitted.mixture, points))
+    let rows = pool.rows(0..log_weights.len())?;
+    let log_ratios: Vec<f64> = (0..log_weights.len())
+        .map(|row| rows.log_ratio(row))
+        .collect();
+    let pilots = Pilots {
+        points,
+        log_scores: log_weights
+            .iter()
+            .zip(&log_ratios)
+            .map(|(weight, ratio)| weight - ratio)
+            .collect(),
+        log_ratios,
+    };
+    Ok((fitted.mixture, pilots))
 }
 
 fn with_share(mixture: Mixture, prior_share: f64) -> Result<Mixture, Error> {
@@ -157,25 +210,29 @@ fn finish(
     search: &Search<'_>,
     method: &str,
     mixture: Mixture,
-    points: &[f32],
+    pilots: Pilots,
     prior_share: f64,
-) -> Result<Found, Error> {
+) -> Result<(Found, Pilots), Error> {
+    let points = &pilots.points;
     let mixture = with_share(mixture, prior_share)?;
-    let pilots = points.len() / search.size;
+    let count = points.len() / search.size;
     let record = Record {
         method: method.to_owned(),
         stages: search.stages.clone(),
         calls: search.calls,
         proposal: Some(ProposalRecord::of(&mixture)),
-        uncovered: uncovered(Some(&mixture), points, &vec![0.0; pilots]),
-        effective: pilots as f64,
+        uncovered: uncovered(Some(&mixture), points, &vec![0.0; count]),
+        effective: count as f64,
         stopped: "all pilots were drawn".to_owned(),
+        coverage: None,
+        parts: Vec::new(),
     };
-    Ok(Found {
+    let found = Found {
         mixture: Some(Arc::new(mixture)),
         record,
         recycled: None,
-    })
+    };
+    Ok((found, pilots))
 }
 
 /// The labels of a plain query, those to be present first.

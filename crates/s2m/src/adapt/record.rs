@@ -1,10 +1,14 @@
 //! What adaptation did, stage by stage; part of `report.json` and of a stored proposal.
 
+use s2m_core::adaptation;
 use s2m_core::mixture::{Covariance, Mixture};
 use serde::{Deserialize, Serialize};
 
 /// Share of the target's weight that may lie outside all components before it is said.
 const MOST_UNCOVERED: f64 = 0.05;
+
+/// How often a statement about what is missing may be wrong.
+const MISS: f64 = 0.05;
 
 /// Everything about one adaptation that can be traced later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +27,45 @@ pub struct Record {
     pub effective: f64,
     /// Why it stopped there.
     pub stopped: String,
+    /// What fresh proposals of the prior, which the search never used, say about what it may have missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Coverage>,
+    /// Share of the target of each part that got components of its own, where judging found some missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<f64>,
+}
+
+/// How much of the target an adapted proposal may miss, judged on fresh proposals of the prior.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Fresh proposals of the prior.
+    pub proposals: usize,
+    /// How many of them `reject` would accept, expected: `Σ min(w, c)/c`.
+    pub accepted: f64,
+    /// Accepted ones that lie where the proposal has no component.
+    pub uncovered: usize,
+    /// How often a proposal was judged: one with something uncovered is mended and judged anew.
+    pub rounds: u32,
+    /// Log of the cap `c` on weights under the prior.
+    pub log_cap: f64,
+    /// Share of the prior's proposals that such a cap accepts.
+    pub share: f64,
+}
+
+impl Coverage {
+    /// Share of the target that may be missing at 95 %, where as many accepted proposals of the prior as
+    /// `further` came on top: about `3/(N·Z)` where none lies beyond the components.
+    ///
+    /// Every round may err; the first has half of what is allowed where there are more, the next a quarter, …
+    pub fn may_be_missing(&self, further: f64) -> f64 {
+        let miss = MISS * 0.5_f64.powi(self.rounds.saturating_sub(1) as i32);
+        let expected = adaptation::most_expected(self.uncovered, miss);
+        let judged = match self.uncovered {
+            0 => self.accepted + further,
+            _ => self.accepted,
+        };
+        (expected / judged).min(1.0)
+    }
 }
 
 /// One stage of proposals.
@@ -113,6 +156,8 @@ mod tests {
             uncovered,
             effective: 0.0,
             stopped: String::new(),
+            coverage: None,
+            parts: Vec::new(),
         };
         assert!(record(0.04).warnings().is_empty());
         let told = record(0.25).warnings();
@@ -120,5 +165,24 @@ mod tests {
             told[0].starts_with("adaptation lost a part of the target: 25 %"),
             "{told:?}"
         );
+    }
+
+    /// 3/(N·Z) where nothing lies beyond the components, by whatever came on top; more where something does, and
+    /// where a mixture had to be judged again.
+    #[test]
+    fn what_may_be_missing_is_what_proposals_of_the_prior_cannot_exclude() {
+        let coverage = |uncovered, rounds| Coverage {
+            proposals: 100_000,
+            accepted: 100.0,
+            uncovered,
+            rounds,
+            log_cap: 0.0,
+            share: 0.001,
+        };
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-4, "{a} for {b}");
+        close(coverage(0, 1).may_be_missing(0.0), 0.029_957);
+        close(coverage(0, 1).may_be_missing(100.0), 0.014_979);
+        close(coverage(0, 2).may_be_missing(0.0), 0.036_889);
+        close(coverage(1, 1).may_be_missing(100.0), 0.047_439);
     }
 }

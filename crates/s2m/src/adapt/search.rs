@@ -20,6 +20,7 @@ use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
 use crate::sequence::Sequence;
 use crate::session::Session;
+use crate::settings::DEFAULT_TV;
 
 /// Latents with more numbers than this are not adapted: covariances would not fit into memory.
 pub(crate) const MAX_SIZE: usize = 4096;
@@ -41,6 +42,14 @@ impl Price {
         match sampler {
             SamplerChoice::Reject { tv } | SamplerChoice::MhAuto { tv } => Self::Distance(tv),
             SamplerChoice::Mh { .. } | SamplerChoice::Resample { .. } => Self::Effective,
+        }
+    }
+
+    /// The distance that is wanted, or the usual one.
+    pub(crate) fn distance(self) -> f64 {
+        match self {
+            Self::Distance(distance) => distance,
+            Self::Effective => DEFAULT_TV,
         }
     }
 

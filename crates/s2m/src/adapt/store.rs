@@ -55,6 +55,9 @@ pub struct About {
     pub seed: u64,
     /// What the search did.
     pub adaptation: Record,
+    /// SHA-256 of the bundle and of the settings that weigh proposals: what was judged holds for these alone.
+    #[serde(default)]
+    pub weighed_by: String,
     mixture: Option<Shape>,
 }
 
@@ -67,6 +70,19 @@ struct Shape {
     components: usize,
     prior_share: f64,
     sha256: String,
+}
+
+/// What decides the weights of a query's proposals.
+pub(crate) fn weighed_by(session: &Session<'_>, target: &Target) -> String {
+    let settings = session.settings;
+    let parts = [
+        session.bundle.hash().to_owned(),
+        target.weighting.query().text().to_owned(),
+        format!("{:?} {:?}", settings.density, settings.posterior),
+        format!("{:?} {:?}", settings.calibration, settings.overrides),
+        format!("{:?}", target.classes),
+    ];
+    sha256(parts.join("\n").as_bytes())
 }
 
 impl Stored {
@@ -98,6 +114,7 @@ impl Stored {
                     .collect(),
                 seed: session.seed,
                 adaptation,
+                weighed_by: weighed_by(session, target),
                 mixture: mixture.map(shape),
             },
             mixture: mixture.cloned().map(Arc::new),

@@ -472,7 +472,10 @@ fn judged_labels(
         let rows = seen.classes.expect("a referee gives classes");
         let of = |row: &[f32]| match referee.settings.kind {
             ClassKind::OneOf => {
-                let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]));
+                // The first of equal ones, as everywhere.
+                let best = (0..row.len())
+                    .rev()
+                    .max_by(|&a, &b| row[a].total_cmp(&row[b]));
                 labels.of(best)
             }
             ClassKind::Each => labels.of((0..row.len()).filter(|&class| row[class] > 0.0)),

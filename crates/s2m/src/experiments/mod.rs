@@ -25,6 +25,7 @@ mod report;
 pub mod results;
 mod six_labels;
 mod stages;
+mod statements;
 mod table1;
 mod unlabelled_digits;
 
@@ -162,11 +163,13 @@ pub enum Experiment {
     LabelSetToys,
     /// The paper's main table on CIFAR-7to3.
     Cifar,
+    /// How often statements are wrong where the truth is known.
+    Statements,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Gaussians,
         Self::Illustration,
         Self::Table1,
@@ -178,6 +181,7 @@ impl Experiment {
         Self::UnlabelledDigits,
         Self::LabelSetToys,
         Self::Cifar,
+        Self::Statements,
     ];
 
     /// Its name as typed.
@@ -194,6 +198,7 @@ impl Experiment {
             Self::UnlabelledDigits => "unlabelled-digits",
             Self::LabelSetToys => "label-set-toys",
             Self::Cifar => "cifar",
+            Self::Statements => "statements",
         }
     }
 
@@ -211,6 +216,7 @@ impl Experiment {
             Self::UnlabelledDigits => "a GAN that also makes digits which no label is for",
             Self::LabelSetToys => "label sets that are known exactly, from a soft classifier",
             Self::Cifar => "table 2: CIFAR-7to3, one GAN after the other",
+            Self::Statements => "how often what is stated is wrong, where the truth is known",
         }
     }
 
@@ -287,6 +293,7 @@ pub fn reproduce(
         Experiment::ExistingGan => existing_gan::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::LabelSetToys => label_set_toys::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::Cifar => cifar::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::Statements => statements::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::UnlabelledDigits => {
             unlabelled_digits::run(&Bench::new(request, trainer, progress)?)?
         }
@@ -500,7 +507,7 @@ mod tests {
     fn an_unknown_experiment_is_named_with_those_there_are() {
         assert_eq!(
             Experiment::parse("table2").unwrap_err().to_string(),
-            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar"
+            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar, statements"
         );
         for experiment in Experiment::ALL {
             assert_eq!(Experiment::parse(experiment.name()).unwrap(), experiment);

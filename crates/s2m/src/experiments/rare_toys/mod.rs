@@ -2,12 +2,13 @@
 //!
 //! Beyond the paper, whose comparison of ways to adapt is on pictures alone.
 
+pub(crate) mod parts;
 pub(crate) mod toy;
 
 use std::num::NonZeroUsize;
 
 use s2m_core::query::Query;
-use s2m_core::samplers::Goal;
+use s2m_core::samplers::{Goal, Info};
 use s2m_metrics::total_variation::{expected_floor, total_variation};
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +16,14 @@ use super::evaluation::{Evaluator, Finding};
 use super::line::Line;
 use super::results::Table;
 use super::{Bench, ExperimentError, Findings};
-use crate::adapt::AdaptChoice;
+use crate::adapt::{AdaptChoice, missing_part};
 use crate::draw::draw;
 use crate::error::Error;
 use crate::picture::{Canvas, Chart, Curve, charts};
 use crate::samplers::SamplerChoice;
 use crate::session::Session;
 use crate::settings::{DEFAULT_TV, SampleSettings};
+use parts::PartsToy;
 use toy::{Toy, dot};
 
 /// Seeds of the proposals.
@@ -45,6 +47,9 @@ const LABEL_THRESHOLD: f64 = 0.385;
 /// Dimensions of the count of labels, and how many are tried.
 const LABEL_SIZE: usize = 20;
 const MOST_LABELS: usize = 8;
+
+/// Samples of a target in parts.
+const PARTS_SAMPLES: NonZeroUsize = NonZeroUsize::new(5000).expect("5000 is not zero");
 
 /// Samples of a count of labels.
 const LABEL_SAMPLES: usize = 2000;
@@ -130,6 +135,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
         }
         tables.push(table);
     }
+    tables.push(in_parts(&evaluator, &seeds, &mut missing)?);
     let (table, picture) = by_labels(&evaluator, &seeds, &mut missing)?;
     tables.push(table);
     Ok(Findings {
@@ -233,11 +239,15 @@ fn draw_toy(
     };
     let session = Session::open(&bundle, evaluator.machine, &settings, None)?;
     let query = Query::parse(&toy.query(), bundle.labels())?;
+    let mut record = None;
     let (mut pool, mut target) = if way.is_none() {
         session.plan(&query, None, evaluator.progress)?
     } else {
         match session.plan_adapted(&query, None, samples, evaluator.progress) {
-            Ok(Ok(planned)) => (planned.pool, planned.target),
+            Ok(Ok(planned)) => {
+                record = Some(planned.stored.about.adaptation);
+                (planned.pool, planned.target)
+            }
             Ok(Err(refusal)) => return Ok(Finding::Refused(refusal.failure.to_string())),
             Err(Error::Adapt(e)) => {
                 let reason = e.to_string();
@@ -278,12 +288,16 @@ fn draw_toy(
     };
     let latents = pool.normal_latents(&rows);
     let calls = target.searched + target.rows;
+    let missing = record.and_then(|record| missing_part(&record, drawn.log_weights.len()));
     let mut figures = Figures {
         searched: target.searched,
         calls_per_sample: calls as f64 / samples.get() as f64,
         distance: None,
         means: None,
-        tv_bound: kept.error.tv_bound,
+        tv_bound: match missing {
+            None => kept.error.tv_bound,
+            Some(share) => kept.error.clone().with_missing(share).tv_bound,
+        },
         parts: [0, 0],
     };
     compare(toy, &latents, &mut figures)?;
@@ -325,4 +339,203 @@ fn compare(toy: &Toy, latents: &[f32], figures: &mut Figures) -> Result<(), Erro
         figures.distance = Some(distance.map_err(ExperimentError::from)?);
     }
     Ok(())
+}
+
+/// What a draw of a target in parts showed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PartsFigures {
+    /// Proposals of the search and of judging it.
+    pub(crate) searched: usize,
+    /// All proposals, per sample.
+    pub(crate) calls_per_sample: f64,
+    /// Parts with at least half of the samples that they should have, and parts that there are.
+    pub(crate) found: usize,
+    pub(crate) parts: usize,
+    /// The distance of what is accepted from the target: `E_π (1 − c·q/(w·p))^+` over exact draws.
+    pub(crate) distance: f64,
+    pub(crate) tv_bound: Option<f64>,
+    /// What the statement says may be missing.
+    pub(crate) may_be_missing: Option<f64>,
+}
+
+/// Exact draws on which a true distance is taken.
+const EXACT: usize = 20_000;
+
+/// Draws a target in parts once, unless that was done before.
+pub(crate) fn measure_parts(
+    evaluator: &Evaluator<'_>,
+    toy: &PartsToy,
+    seed: u64,
+    samples: NonZeroUsize,
+) -> Result<Finding<PartsFigures>, Error> {
+    let name = format!("parts-{}-seed-{seed}", toy.size);
+    let identity = format!("{toy:?} {samples} parts 1");
+    evaluator.kept(&name, &[&identity], || {
+        draw_parts(evaluator, toy, seed, samples)
+    })
+}
+
+fn draw_parts(
+    evaluator: &Evaluator<'_>,
+    toy: &PartsToy,
+    seed: u64,
+    samples: NonZeroUsize,
+) -> Result<Finding<PartsFigures>, Error> {
+    let bundle = toy.bundle()?;
+    let settings = SampleSettings {
+        seed: Some(seed),
+        sampler: SamplerChoice::Reject { tv: DEFAULT_TV },
+        adapt: AdaptChoice::adaptive(),
+        ..SampleSettings::default()
+    };
+    let session = Session::open(&bundle, evaluator.machine, &settings, None)?;
+    let query = Query::parse(PartsToy::query(), bundle.labels())?;
+    let planned = session.plan_adapted(&query, None, samples, evaluator.progress)?;
+    let planned = match planned {
+        Ok(planned) => planned,
+        Err(refusal) => return Ok(Finding::Refused(refusal.failure.to_string())),
+    };
+    let (mut pool, mut target) = (planned.pool, planned.target);
+    let goal = Goal {
+        samples,
+        max_calls: samples.get().saturating_mul(MOST_CALLS),
+    };
+    let drawn = draw(
+        &mut pool,
+        &mut target,
+        settings.sampler,
+        goal,
+        evaluator.progress,
+    )?;
+    let kept = match drawn.outcome {
+        Ok(kept) => kept,
+        Err(failure) => return Ok(Finding::Refused(failure.to_string())),
+    };
+    let Info::Reject(info) = kept.info else {
+        return Ok(Finding::Refused("not drawn by reject".to_owned()));
+    };
+    let record = &planned.stored.about.adaptation;
+    let may_be_missing = missing_part(record, drawn.log_weights.len());
+    let error = match may_be_missing {
+        None => kept.error.clone(),
+        Some(share) => kept.error.clone().with_missing(share),
+    };
+    let directions = toy.directions();
+    let rows = drawn.kept.read(0..drawn.kept.len())?;
+    let place = |latent: &[f32]| {
+        let z: Vec<f64> = latent.iter().map(|&v| f64::from(v)).collect();
+        toy.place(&directions, &z)
+    };
+    let mut counts = vec![0.0; toy.masses.len()];
+    for latent in pool.normal_latents(&rows).chunks(toy.size) {
+        counts[place(latent).0] += 1.0;
+    }
+    let wanted = toy
+        .masses
+        .iter()
+        .map(|mass| 0.5 * mass * samples.get() as f64);
+    let exact = toy.exact(EXACT, seed);
+    let mut ratios = vec![0.0; EXACT];
+    if let Some(mixture) = &planned.stored.mixture {
+        mixture.log_prior_ratios(&exact, &mut ratios);
+    }
+    let lost = exact.chunks(toy.size).zip(&ratios).map(|(latent, ratio)| {
+        let log_weight = place(latent).1 + ratio;
+        (1.0 - (info.log_cap - log_weight).exp()).max(0.0)
+    });
+    Ok(Finding::Measured(PartsFigures {
+        searched: target.searched,
+        calls_per_sample: (target.searched + target.rows) as f64 / samples.get() as f64,
+        found: counts.iter().zip(wanted).filter(|(n, w)| *n >= w).count(),
+        parts: toy.masses.len(),
+        distance: lost.sum::<f64>() / EXACT as f64,
+        tv_bound: error.tv_bound,
+        may_be_missing,
+    }))
+}
+
+/// Targets in separate parts, in spaces of several sizes.
+fn in_parts(
+    evaluator: &Evaluator<'_>,
+    seeds: &[u64],
+    missing: &mut Vec<String>,
+) -> Result<Table, Error> {
+    let mut table = Table::new(
+        &format!("Separate parts of unequal mass, `adaptive` ({PARTS_SAMPLES} samples)"),
+        &[
+            "dimensions, share, parts",
+            "search calls",
+            "calls per sample, in all",
+            "(none)",
+            "parts found",
+            "true TV",
+            "TV bound",
+            "seeds",
+        ],
+    );
+    for size in [2, 16, 64, 256] {
+        for masses in [[0.7, 0.25, 0.05], [0.68, 0.3, 0.02]] {
+            let toy = PartsToy::new(size, 1e-3, &masses);
+            let line = Line::measure(&toy.name(), seeds, |seed| {
+                measure_parts(evaluator, &toy, seed, PARTS_SAMPLES).map(Some)
+            })?;
+            missing.extend(line.missing());
+            table.rows.push(vec![
+                line.name.clone(),
+                line.cell(0, |f: &PartsFigures| Some(f.searched as f64)),
+                line.cell(1, |f| Some(f.calls_per_sample)),
+                format!("{:.0}", toy.plain_cost()),
+                line.measured()
+                    .map(|(_, f)| format!("{} of {}", f.found, f.parts))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                line.cell(4, |f| Some(f.distance)),
+                line.cell(4, |f| f.tv_bound),
+                line.seeds(),
+            ]);
+        }
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use s2m_model::runtime::Runtime;
+
+    use super::*;
+    use crate::progress::Silent;
+    use crate::session::Machine;
+
+    /// Three parts of 70, 25 and 5 % of a target of 0.2 % in 16 dimensions: every one is found, at a tenth of the
+    /// calls, and the bound holds.
+    #[test]
+    fn a_small_part_is_found_and_the_bound_holds() {
+        let work = tempfile::tempdir().unwrap();
+        let machine = Machine::default();
+        let evaluator = Evaluator {
+            machine: &machine,
+            runtime: Runtime::load(None).unwrap(),
+            samples: PARTS_SAMPLES,
+            bank: NonZeroUsize::MIN,
+            most_calls: MOST_CALLS,
+            work: work.path().to_owned(),
+            progress: &Silent,
+            mined: RefCell::default(),
+        };
+        let toy = PartsToy::new(16, 2e-3, &[0.7, 0.25, 0.05]);
+        for seed in [0, 1] {
+            let found = draw_parts(&evaluator, &toy, seed, PARTS_SAMPLES).unwrap();
+            let figures = found.measured().unwrap();
+            assert_eq!((figures.found, figures.parts), (3, 3), "{figures:?}");
+            assert!(
+                figures.calls_per_sample < 0.1 * toy.plain_cost(),
+                "{figures:?}"
+            );
+            let bound = figures.tv_bound.unwrap_or(1.0);
+            assert!(figures.distance <= bound, "{figures:?}");
+            assert!(figures.may_be_missing.unwrap() <= 0.05, "{figures:?}");
+        }
+    }
 }

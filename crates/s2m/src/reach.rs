@@ -1,0 +1,85 @@
+//! How much of the data proposals account for, by the real output alone.
+//!
+//! With correct odds of real against generated, `E_g[odds] = ∫ p_data` over what the generator makes: 1 where it
+//! makes everything. No bound on a sampler's error can see what is never proposed; this can, as far as the
+//! real output is right. One that says nothing has reach 1, one that tells everything apart 0.
+
+use s2m_core::diagnostics::Moments;
+use serde::{Deserialize, Serialize};
+
+use crate::draw::{Target, pieces};
+use crate::error::Error;
+use crate::pool::Pool;
+
+/// Below this reach a person is told.
+const LEAST: f64 = 0.97;
+
+/// Share of the data that proposals account for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reach {
+    /// The share; above 1 where odds are too high.
+    pub share: f64,
+    /// Its 95 % interval.
+    pub between: [f64; 2],
+}
+
+impl Reach {
+    /// By the first positions of a target.
+    pub(crate) fn of(
+        pool: &Pool<'_>,
+        target: &Target,
+        positions: usize,
+    ) -> Result<Option<Self>, Error> {
+        let mut odds = Moments::default();
+        for positions in pieces(0..positions) {
+            let numbers = target.sequence.numbers(positions);
+            pool.look_at(&numbers, &mut |number, evidence| {
+                let log_odds = target.weighting.log_plain_odds(evidence);
+                let log_odds = log_odds.map_err(|source| Error::Logit {
+                    proposal: number,
+                    source,
+                })?;
+                odds.add(log_odds.exp());
+                Ok(())
+            })?;
+        }
+        Ok(odds.mean().map(|mean| Self {
+            share: mean.value,
+            between: mean.between,
+        }))
+    }
+
+    /// What to know where it is small, beyond what chance explains.
+    pub(crate) fn warning(self) -> Option<String> {
+        let [low, high] = self.between;
+        (self.share < LEAST && high < 1.0).then(|| {
+            format!(
+                "by the real output, proposals account for {:.1} % of the data ({:.1} to {:.1} % at 95 %); what the generator does not make is in no sample, and in no error bound",
+                100.0 * self.share,
+                100.0 * low,
+                100.0 * high
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_reach_is_told_unless_chance_explains_it() {
+        let reach = |share: f64, half: f64| Reach {
+            share,
+            between: [share - half, share + half],
+        };
+        assert_eq!(reach(0.98, 0.001).warning(), None);
+        assert_eq!(reach(0.95, 0.06).warning(), None);
+        assert_eq!(reach(1.2, 0.1).warning(), None);
+        let told = reach(0.945, 0.005).warning().unwrap();
+        assert!(
+            told.starts_with("by the real output, proposals account for 94.5 % of the data (94.0 to 95.0 % at 95 %)"),
+            "{told}"
+        );
+    }
+}
