@@ -61,10 +61,7 @@ pub(crate) fn decide(model: &Path, bank: &Path) -> Result<()> {
                 max_calls: PROPOSALS,
             };
             let drawn = draw(&mut pool, &mut target, settings.sampler, goal, &Silent)?;
-            anyhow::ensure!(
-                drawn.outcome?.samples == SAMPLES,
-                "all samples were found"
-            );
+            anyhow::ensure!(drawn.outcome?.samples == SAMPLES, "all samples were found");
         }
         times.push(started.elapsed().as_secs_f64());
     }
