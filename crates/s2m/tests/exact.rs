@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use s2m::draw::{Target, draw};
+use s2m::draw::draw;
 use s2m::pool::Pool;
 use s2m::progress::Silent;
 use s2m::samplers::SamplerChoice;

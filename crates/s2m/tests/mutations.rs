@@ -4,8 +4,6 @@
 //!
 //! `make fuzz` tries more of them: `S2M_FUZZ_CASES` of each kind, from the seed `S2M_FUZZ_SEED` on.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
