@@ -39,8 +39,9 @@ bench: train         ## speed and memory, against PyTorch and a bare ONNX Runtim
 	$(CARGO) build --release -p s2m-bench
 	benches/run $(TARGET)/release
 
-fuzz: $(LIBRARY)     ## damaged files by the ten thousand; SEED=2 for others
+fuzz: $(LIBRARY) $(TORCH)   ## damaged files by the ten thousand; SEED=2 for others
 	S2M_FUZZ_CASES=10000 S2M_FUZZ_SEED=$(or $(SEED),1) $(CARGO) test --release -p s2m --test mutations -- --nocapture
+	S2M_FUZZ_CASES=10000 S2M_FUZZ_SEED=$(or $(SEED),1) $(WITH_TORCH) $(CARGO) test --release -p s2m-train --test training -- --nocapture damaged_run
 
 format:              ## format all code
 	$(CARGO) fmt --all

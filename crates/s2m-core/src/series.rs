@@ -102,7 +102,9 @@ impl<S: Series + ?Sized> Series for Part<'_, S> {
 /// Shows every number in order.
 pub fn each<S: Series + ?Sized>(series: &S, mut see: impl FnMut(f64)) {
     series.scan(0..series.len(), &mut |block| {
-        block.iter().for_each(|&number| see(number));
+        for &number in block {
+            see(number);
+        }
     });
 }
 

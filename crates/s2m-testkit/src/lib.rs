@@ -1,6 +1,7 @@
 //! Exact toys and checks shared by tests; never published.
 
 pub mod chi_square;
+pub mod damage;
 pub mod exact;
 pub mod faults;
 pub mod folder;

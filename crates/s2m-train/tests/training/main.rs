@@ -9,6 +9,7 @@ mod exports;
 mod faults;
 mod fitting;
 mod joint;
+mod mutations;
 mod runs;
 
 use std::fs;

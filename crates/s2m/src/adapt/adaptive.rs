@@ -41,6 +41,10 @@ const MAX_SEARCH: usize = 1 << 20;
 /// than the one before, and a search that still gets somewhere shows it sooner.
 const PATIENCE: usize = 8;
 
+/// The same where the nearest items lie beyond the middle: the levels have every label on its side there, and
+/// the support begins elsewhere, where nearness does not lead.
+const PATIENCE_BEYOND: usize = 2;
+
 /// By how much the log of nearness must grow to count as nearer: the largest of ever more numbers creeps up
 /// by itself.
 const NEARER: f64 = 0.05;
@@ -105,7 +109,7 @@ pub(super) fn adaptive(
     let first = search.score(None, first, "prior")?;
     seen.push(search, &first)?;
     let mut aims = vec![];
-    let mut nearest = Nearest::default();
+    let (mut nearest, middle) = (Nearest::default(), middle(search));
     let (mixture, mut stopped) = loop {
         let cost = |at: usize| search.stages[at].calls_per_sample;
         let last = search.stages.len() - 1;
@@ -115,6 +119,15 @@ pub(super) fn adaptive(
         }
         if last == 0 && search.calls + round > most {
             break (None, "the budget of the search is spent");
+        }
+        let supported = seen.supported();
+        if supported == 0
+            && let Some(stages) = nearest.stalled(&seen.log_nearness, middle)
+        {
+            return Ok(Err(Failure::Stalled {
+                proposals: search.calls,
+                stages,
+            }));
         }
         let (mixture, directions, aim) = fit(search, &seen, wanted, prior_share)?;
         // Only stages from fits to the target itself can be compared.
@@ -139,13 +152,6 @@ pub(super) fn adaptive(
         }
         let full = search.stages.len() >= usize::from(MAX_STAGES);
         let spent = search.calls + round > most;
-        let supported = seen.supported();
-        if supported == 0 && nearest.stalled(&seen.log_nearness) {
-            return Ok(Err(Failure::Stalled {
-                proposals: search.calls,
-                stages: PATIENCE,
-            }));
-        }
         if supported < MIN_SUPPORTED && (search.calls >= PILOT_BUDGET || full || spent) {
             return Ok(Err(Failure::Unreachable {
                 proposals: search.calls,
@@ -224,6 +230,13 @@ pub(super) fn adaptive(
     }))
 }
 
+/// The log of nearness where every label is as likely present as not.
+fn middle(search: &Search<'_>) -> f64 {
+    let query = search.target.weighting.query();
+    let even = vec![-std::f64::consts::LN_2; query.label_count()];
+    query.log_probability(&even, &even)
+}
+
 /// The nearest item so far, and how many stages have passed since it was found.
 #[derive(Debug, Default)]
 struct Nearest {
@@ -232,8 +245,9 @@ struct Nearest {
 }
 
 impl Nearest {
-    /// Takes in what all stages so far have found; true once nothing nearer has come for too long.
-    fn stalled(&mut self, log_nearness: &[f64]) -> bool {
+    /// Takes in what all stages so far have found; says for how many stages nothing nearer has come, once that
+    /// is too long.
+    fn stalled(&mut self, log_nearness: &[f64], middle: f64) -> Option<usize> {
         let best = log_nearness
             .iter()
             .copied()
@@ -249,7 +263,12 @@ impl Nearest {
         } else {
             self.stages_since += 1;
         }
-        self.stages_since >= PATIENCE
+        let patience = if best > middle {
+            PATIENCE_BEYOND
+        } else {
+            PATIENCE
+        };
+        (self.stages_since >= patience).then_some(patience)
     }
 }
 
