@@ -44,9 +44,9 @@ pub enum Cause {
     },
 }
 
-/// Least predicted purity of samples: with less than this, more are wrong than right, and a query is out of reach.
+/// Least predicted purity of samples: with less than this, nine of ten are wrong, and a query is out of reach.
 /// A softmax is never zero, so that every item has some posterior of every query.
-pub const LEAST_PURITY: f64 = 0.5;
+pub const LEAST_PURITY: f64 = 0.1;
 
 /// What held-out items say about a query.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -507,11 +507,10 @@ pub(crate) struct Others {
 impl Others {
     /// Adds samples that another query has too to the repeated ones, and tells them.
     fn count(&mut self, duplicates: &mut usize, numbers: &[u64]) -> Option<String> {
-        let shared = numbers
-            .iter()
-            .filter(|number| self.taken.contains(number))
-            .count();
-        self.taken.extend(numbers);
+        // What repeats within this query was counted before.
+        let own: HashSet<u64> = numbers.iter().copied().collect();
+        let shared = own.intersection(&self.taken).count();
+        self.taken.extend(own);
         *duplicates += shared;
         (shared > 0).then(|| {
             format!(

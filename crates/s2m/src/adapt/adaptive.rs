@@ -58,6 +58,10 @@ const THINNING: u64 = 1 << 40;
 /// Largest power of nearness: beyond it the fit would only crowd together.
 const MAX_NEARNESS_POWER: f64 = 16.0;
 
+/// Calls per sample of the prior above which parts that a search lost are looked for: below, they come through the
+/// prior's share of a mixture often enough.
+const RARE: f64 = 20.0;
+
 /// Why a search that gained nothing ended.
 const NOT_BETTER: &str = "no stage was much better than the prior";
 
@@ -171,10 +175,12 @@ pub(super) fn adaptive(
         aims.push(aim);
     };
     let ratios = seen.recycled.log_prior_ratios();
+    let first_cost = search.stages[0].calls_per_sample;
+    let rare = first_cost.is_none_or(|calls| calls > RARE);
     let settled = match (judging, mixture) {
         (Judging::Skipped, mixture) => Settled::unjudged(mixture),
         // The prior is as cheap as anything.
-        (Judging::Wanted, None) if stopped != NOT_BETTER => Settled::unjudged(None),
+        (Judging::Wanted, None) if stopped != NOT_BETTER || !rare => Settled::unjudged(None),
         (Judging::Wanted, mixture) => {
             let searched = mixture.is_some();
             let judged = Judged {
@@ -184,7 +190,11 @@ pub(super) fn adaptive(
                 distance: search.price.distance(),
                 most_calls: max_calls.map_or(usize::MAX, |calls| calls / 4),
                 prior_share,
-                beyond: Beyond::Mended,
+                beyond: if rare {
+                    Beyond::Mended
+                } else {
+                    Beyond::Counted
+                },
             };
             let settled = settle(search, mixture, &judged)?;
             match &settled.mixture {

@@ -399,7 +399,7 @@ fn intervals(evaluator: &Evaluator<'_>, runs: u64) -> Result<Table, Error> {
 
 /// Targets in separate parts, and how many runs each is given.
 fn targets() -> Vec<(PartsToy, u64)> {
-    let (some, few) = (PARTS_RUNS / 2, PARTS_RUNS / 5);
+    let (some, few) = (PARTS_RUNS / 2, PARTS_RUNS / 10);
     vec![
         (PartsToy::new(64, 1e-3, &[0.7, 0.25, 0.05]), PARTS_RUNS),
         (PartsToy::new(2, 1e-3, &[0.7, 0.25, 0.05]), some),
@@ -461,9 +461,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let mut missing = Vec::new();
     let mut laws = formulae();
     laws.extend(listed(&evaluator)?);
-    let parts = parts(&evaluator, &mut missing)?;
     let [sums, lines] = bounds(&evaluator, &laws, RUNS)?;
     let intervals = intervals(&evaluator, 4 * RUNS)?;
+    let parts = parts(&evaluator, &mut missing)?;
     Ok(Findings {
         title: "How often statements are wrong",
         preface: vec![
