@@ -228,7 +228,9 @@ pub fn draw(
                         (log_weights[position], log_uniforms[position]) = left.map_err(fault)?;
                     }
                 }
-                log_uniforms[first..].iter_mut().for_each(|u| *u += room);
+                for uniform in &mut log_uniforms[first..] {
+                    *uniform += room;
+                }
             }
         }
     };
