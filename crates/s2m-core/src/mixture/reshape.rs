@@ -60,7 +60,9 @@ impl Mixture {
             }
         }
         let length = direction.iter().map(|v| v * v).sum::<f64>().sqrt();
-        direction.iter_mut().for_each(|v| *v /= length);
+        for value in &mut direction {
+            *value /= length;
+        }
         let along = |point: &[f32]| {
             let pairs = point.iter().zip(&direction);
             pairs.map(|(z, d)| f64::from(*z) * d).sum::<f64>()

@@ -175,49 +175,13 @@ pub(super) fn adaptive(
         aims.push(aim);
     };
     let ratios = seen.recycled.log_prior_ratios();
-    let first_cost = search.stages[0].calls_per_sample;
-    let rare = first_cost.is_none_or(|calls| calls > RARE);
-    let settled = match (judging, mixture) {
-        (Judging::Skipped, mixture) => Settled::unjudged(mixture),
-        // The prior is as cheap as anything.
-        (Judging::Wanted, None) if stopped != NOT_BETTER || !rare => Settled::unjudged(None),
-        (Judging::Wanted, mixture) => {
-            let searched = mixture.is_some();
-            let judged = Judged {
-                log_scores: &seen.log_scores,
-                log_ratios: &ratios,
-                samples,
-                distance: search.price.distance(),
-                most_calls: max_calls.map_or(usize::MAX, |calls| calls / 4),
-                prior_share,
-                beyond: if rare {
-                    Beyond::Mended
-                } else {
-                    Beyond::Counted
-                },
-            };
-            let settled = settle(search, mixture, &judged)?;
-            match &settled.mixture {
-                Some(found) if !searched => {
-                    let drawn_from = format!("{} components of all parts", found.components());
-                    search.score(Some(found.clone()), round, &drawn_from)?;
-                    let cost = |at: usize| search.stages[at].calls_per_sample;
-                    let (first, last) = (cost(0), cost(search.stages.len() - 1));
-                    let helps = match (first, last) {
-                        (Some(first), Some(last)) => last < (1.0 - gain) * first,
-                        (_, last) => last.is_some(),
-                    };
-                    if helps {
-                        stopped = "parts were found one by one";
-                        settled
-                    } else {
-                        Settled::unjudged(None)
-                    }
-                }
-                _ => settled,
-            }
-        }
+    let wish = Wish {
+        samples,
+        gain,
+        prior_share,
+        judging,
     };
+    let settled = judged(search, &seen, mixture, &mut stopped, wish)?;
     let mixture = settled.mixture;
     let log_weights = tempered(&seen.log_scores, &ratios, 1.0);
     let record = Record {
@@ -245,6 +209,73 @@ fn middle(search: &Search<'_>) -> f64 {
     let query = search.target.weighting.query();
     let even = vec![-std::f64::consts::LN_2; query.label_count()];
     query.log_probability(&even, &even)
+}
+
+/// What a search was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    samples: NonZeroUsize,
+    gain: f64,
+    prior_share: f64,
+    judging: Judging,
+}
+
+/// Judges what a search ended with, and mends it; where no mixture was much better than the prior, parts may be.
+fn judged(
+    search: &mut Search<'_>,
+    seen: &Seen,
+    mixture: Option<Arc<Mixture>>,
+    stopped: &mut &'static str,
+    wish: Wish,
+) -> Result<Settled, Error> {
+    let first_cost = search.stages[0].calls_per_sample;
+    let rare = first_cost.is_none_or(|calls| calls > RARE);
+    Ok(match (wish.judging, mixture) {
+        (Judging::Skipped, mixture) => Settled::unjudged(mixture),
+        // The prior is as cheap as anything.
+        (Judging::Wanted, None) if *stopped != NOT_BETTER || !rare => Settled::unjudged(None),
+        (Judging::Wanted, mixture) => {
+            let searched = mixture.is_some();
+            let judged = Judged {
+                log_scores: &seen.log_scores,
+                log_ratios: &seen.recycled.log_prior_ratios(),
+                samples: wish.samples,
+                distance: search.price.distance(),
+                most_calls: search
+                    .session
+                    .settings
+                    .max_calls
+                    .map_or(usize::MAX, |calls| calls / 4),
+                prior_share: wish.prior_share,
+                beyond: if rare {
+                    Beyond::Mended
+                } else {
+                    Beyond::Counted
+                },
+            };
+            let settled = settle(search, mixture, &judged)?;
+            match &settled.mixture {
+                Some(found) if !searched => {
+                    let drawn_from = format!("{} components of all parts", found.components());
+                    let round = STAGE_FACTOR * wanted_effective(search.size);
+                    search.score(Some(found.clone()), round, &drawn_from)?;
+                    let cost = |at: usize| search.stages[at].calls_per_sample;
+                    let (first, last) = (cost(0), cost(search.stages.len() - 1));
+                    let helps = match (first, last) {
+                        (Some(first), Some(last)) => last < (1.0 - wish.gain) * first,
+                        (_, last) => last.is_some(),
+                    };
+                    if helps {
+                        *stopped = "parts were found one by one";
+                        settled
+                    } else {
+                        Settled::unjudged(None)
+                    }
+                }
+                _ => settled,
+            }
+        }
+    })
 }
 
 /// The nearest item so far, and how many stages have passed since it was found.

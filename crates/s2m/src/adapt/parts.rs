@@ -261,11 +261,13 @@ fn shares(parts: &[Mixture], points: &[f32], size: usize) -> Vec<f64> {
             out
         })
         .collect();
-    for at in 0..points.len() / size {
-        let best = (0..parts.len()).max_by(|&a, &b| densities[a][at].total_cmp(&densities[b][at]));
-        if let Some(best) = best {
-            counts[best] += 1.0;
-        }
+    let count = points.len() / size;
+    let best = |at: usize| {
+        let parts = densities.iter().map(|own| own[at]).enumerate();
+        parts.max_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    for (part, _) in (0..count).filter_map(best) {
+        counts[part] += 1.0;
     }
     counts.into_iter().map(|count| count.max(1.0)).collect()
 }

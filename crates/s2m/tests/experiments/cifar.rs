@@ -194,7 +194,8 @@ fn chains_are_made_one_by_one_and_the_missing_ones_are_named() {
     assert_eq!(row(&first, 0, "the paper's AC-GAN*")[1], "31.06 ± 1.17");
     let oracle = row(&first, 0, "oracle AC-GAN (shown the joint class)");
     assert_eq!(oracle[1], "100.00");
-    let trained = row(&first, 2, "ac-gan");
+    assert_eq!(row(&first, 2, "`A + B + C`")[3], "30");
+    let trained = row(&first, 3, "ac-gan");
     assert_eq!(trained[2..4], ["600", "2.0"]);
     for name in ["real.png", "ac-gan.png"] {
         assert!(place.path("out").join(name).exists());

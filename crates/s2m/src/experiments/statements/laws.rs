@@ -185,7 +185,9 @@ impl Law {
                     uniforms.resize(first + count.get(), 0.0);
                     self.fill(&proposals, first as u64, &mut weights[first..]);
                     proposals.fill_uniform(Purpose::Accept, first as u64, &mut uniforms[first..]);
-                    uniforms[first..].iter_mut().for_each(|u| *u = u.ln());
+                    for uniform in &mut uniforms[first..] {
+                        *uniform = uniform.ln();
+                    }
                 }
                 Next::Done(draw) => return (Ok(draw), weights.len()),
                 Next::Failed(failure) => return (Err(failure), weights.len()),

@@ -296,7 +296,9 @@ fn distance(items: usize, seed: u64) -> Option<bool> {
         let mut numbers = vec![0.0_f32; items * width];
         let proposals = Proposals::new(seed).at_stage(stage);
         proposals.fill_normal(0, 0, width, &mut numbers);
-        numbers.iter_mut().step_by(width).for_each(|v| *v += shift);
+        for value in numbers.iter_mut().step_by(width) {
+            *value += shift;
+        }
         numbers
     };
     let (real, generated) = (side(1, 0.0), side(2, 1.0));
@@ -332,6 +334,9 @@ fn calls(law: &Law, seed: u64) -> Option<bool> {
     Some(!(low..=high).contains(&truth))
 }
 
+/// One run of a statement: whether it missed the truth; none where nothing was stated.
+type Run = Box<dyn Fn(u64) -> Option<bool>>;
+
 /// Statements that come with a 95 % interval.
 fn intervals(evaluator: &Evaluator<'_>, runs: u64) -> Result<Table, Error> {
     let mut table = Table::new(
@@ -344,7 +349,6 @@ fn intervals(evaluator: &Evaluator<'_>, runs: u64) -> Result<Table, Error> {
             "missed, % (95 %)",
         ],
     );
-    type Run = Box<dyn Fn(u64) -> Option<bool>>;
     let lines: Vec<(String, Run)> = vec![
         (
             "reach 1, mild odds".to_owned(),
@@ -387,7 +391,9 @@ fn intervals(evaluator: &Evaluator<'_>, runs: u64) -> Result<Table, Error> {
         let identity = format!("{name} {runs} intervals 1");
         let tally: Tally = evaluator.kept("intervals", &[&identity], || {
             let mut tally = Tally::default();
-            (0..runs).for_each(|seed| tally.add(run(seed)));
+            for seed in 0..runs {
+                tally.add(run(seed));
+            }
             Ok(tally)
         })?;
         let mut row = vec![name];
@@ -507,15 +513,17 @@ mod tests {
     /// A 95 % interval misses 5 of 100; with 200 runs, up to 5 % and three standard deviations of that.
     #[test]
     fn intervals_cover_what_they_are_of() {
-        let checks: [(&str, &dyn Fn(u64) -> Option<bool>); 4] = [
-            ("reach", &|seed| reach(0.945, 0.5, seed)),
-            ("purity", &|seed| purity(0.5, 200, seed)),
-            ("FID, 300 items", &|seed| distance(300, seed)),
-            ("FID, 1000 items", &|seed| distance(1000, seed)),
+        let checks: [(&str, Run); 4] = [
+            ("reach", Box::new(|seed| reach(0.945, 0.5, seed))),
+            ("purity", Box::new(|seed| purity(0.5, 200, seed))),
+            ("FID, 300 items", Box::new(|seed| distance(300, seed))),
+            ("FID, 1000 items", Box::new(|seed| distance(1000, seed))),
         ];
         for (name, run) in checks {
             let mut tally = Tally::default();
-            (0..200).for_each(|seed| tally.add(run(seed)));
+            for seed in 0..200 {
+                tally.add(run(seed));
+            }
             assert_eq!(tally.stated, 200, "{name}");
             let most = 200.0 * 0.05 + 3.0 * (200.0_f64 * 0.05 * 0.95).sqrt();
             assert!((tally.missed as f64) <= most, "{name}: {tally:?}");
