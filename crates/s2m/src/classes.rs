@@ -255,7 +255,9 @@ fn expected_purity(
     let (mut sum, mut total) = (0.0, 0.0);
     for positions in pieces(0..log_weights.len()) {
         let mut weights = log_weights.read(positions.clone())?;
-        weights.iter_mut().for_each(|w| *w = (*w - largest).exp());
+        for weight in &mut weights {
+            *weight = (*weight - largest).exp();
+        }
         let mut numbers = target.sequence.numbers(positions);
         let mut each = weights.iter();
         numbers.retain(|_| each.next().is_some_and(|weight| *weight > 0.0));

@@ -219,7 +219,9 @@ fn left<'w>(
             Ok(())
         })?;
     }
-    uniforms.iter_mut().for_each(|u| *u += target.log_room);
+    for uniform in &mut uniforms {
+        *uniform += target.log_room;
+    }
     Ok((weights, uniforms))
 }
 

@@ -325,24 +325,20 @@ fn prediction(fits: &[Found]) -> Option<Canvas> {
         let mut curves = Vec::new();
         for (title, rows) in fits {
             for (name, predicted) in by {
-                let at = |floor: Option<f64>| {
+                let at = |floor: f64| {
                     let measured = rows.iter().filter_map(|(_, row)| row.as_ref());
                     let wanted = |m: &&Measured| {
-                        m.drawing == Drawing::new(PosteriorName::Joint, say) && m.floor == floor
+                        m.drawing == Drawing::new(PosteriorName::Joint, say)
+                            && m.floor == Some(floor)
                     };
                     let errors: Vec<f64> = measured
                         .filter_map(|row| row.measured.iter().find(wanted)?.means())
                         .map(|means| 100.0 * (predicted(&means) - means.accuracy))
                         .collect();
                     let count = errors.len() as f64;
-                    (!errors.is_empty())
-                        .then(|| [floor.unwrap_or(0.0), errors.iter().sum::<f64>() / count])
+                    (!errors.is_empty()).then(|| [floor, errors.iter().sum::<f64>() / count])
                 };
-                let points: Vec<[f64; 2]> = FLOORS
-                    .into_iter()
-                    .filter(Option::is_some)
-                    .filter_map(at)
-                    .collect();
+                let points: Vec<[f64; 2]> = FLOORS.into_iter().flatten().filter_map(at).collect();
                 if !points.is_empty() {
                     let name = format!("{title}: {name}");
                     curves.push(Curve { name, points });

@@ -110,7 +110,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
                     workshop = Workshop::open(bench, &mut runs)?;
                 }
                 match &workshop {
-                    Some(workshop) => workshop.make(chain, seed, &mut runs)?,
+                    Some(workshop) => workshop.make(&chain, seed, &mut runs)?,
                     None => None,
                 }
             } else {
@@ -213,7 +213,7 @@ impl<'a> Workshop<'a> {
     /// Makes a chain; none where something of it is not trained and nobody trains it.
     fn make(
         &self,
-        chain: Chain,
+        chain: &Chain,
         seed: u64,
         runs: &mut Vec<Run>,
     ) -> Result<Option<(Made, Vec<Drawing>)>, Error> {
