@@ -80,7 +80,7 @@ fn a_trainer_that_cannot_run_speaks_for_itself() {
 #[test]
 fn experiments_that_cannot_run_say_why_and_write_nothing() {
     let root = tempfile::tempdir().unwrap();
-    let data = "hint: pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip)";
+    let data = "hint: pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip), and `cifar10` (its binary version) for colour";
     let cases: [(&[&str], String); 3] = [
         (
             &["table2"],
