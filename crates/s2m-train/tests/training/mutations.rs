@@ -32,7 +32,8 @@ fn damaged_run_files() {
             parsed::<GanSettings>(folder, &file).is_some_and(|run| run.check().is_ok())
         });
     }
-    let text = toml::to_string(&classifier_settings(Path::new("gan"), "")).unwrap();
+    let run = classifier_settings(Path::new("gan"), "network = { kind = \"lenet5\" }");
+    let text = toml::to_string(&run).unwrap();
     fs::write(root.path().join("classifier.toml"), text).unwrap();
     survive("run file", root.path(), "classifier.toml", &|folder| {
         parsed::<ClassifierSettings>(folder, "classifier.toml").is_some()
