@@ -220,7 +220,7 @@ impl<'a> Measures<'a> {
             }
             let count = right.len();
             let of_class = OfClass {
-                accuracy: right.iter().filter(|right| **right).count() as f64 / count as f64,
+                accuracy: right.iter().filter(|right| **right).count() as f64 / count.max(1) as f64,
                 kid,
                 calls: items.sampled.calls_per_sample,
                 predicted: items.sampled.predicted_purity,
