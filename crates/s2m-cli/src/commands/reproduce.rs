@@ -85,6 +85,10 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     judge_there: bool,
 
+    /// Draw in half precision on CUDA, with TF32 and exhaustive search
+    #[arg(long, requires = "judge_there")]
+    fast: bool,
+
     /// Cores for drawing and judging [default: all]
     #[arg(long, value_name = "N", value_parser = cores, help_heading = "Running")]
     threads: Option<NonZeroUsize>,
@@ -117,6 +121,7 @@ pub(crate) fn run(args: &ReproduceArgs, streams: &mut Streams<'_>) -> Result<Ans
                 } else {
                     default.device
                 },
+                fast: args.fast,
                 ..default
             },
             onnxruntime: args.train.onnxruntime(),

@@ -82,6 +82,18 @@ pub(super) enum From {
     Ceiling(Option<f64>),
 }
 
+impl From {
+    /// What is measured first: what others rest on, then what takes the least.
+    pub(super) const fn turn(self) -> u8 {
+        match self {
+            Self::Training | Self::Unfiltered | Self::Asked(_) => 0,
+            Self::Ours(_) => 1,
+            Self::Ceiling(_) => 2,
+            Self::Paper { .. } => 3,
+        }
+    }
+}
+
 const fn line(name: &'static str, from: From) -> Kept {
     Kept {
         name,

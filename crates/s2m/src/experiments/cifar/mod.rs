@@ -39,7 +39,7 @@ use chains::{CHAINS, Chain, DATA, From, GAN, Kept, REFEREE, STEPS};
 use measure::{Figures, Gathered, Measured, Measures};
 
 /// What a chain leaves.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Made {
     /// The trainings behind it.
     trained: Vec<Training>,
@@ -51,6 +51,21 @@ struct Made {
     /// Items of every joint class for training, held out and for tests.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     statistics: BTreeMap<String, [usize; 3]>,
+}
+
+impl Made {
+    /// Whether every line is measured.
+    fn whole(&self, chain: &Chain) -> bool {
+        let mut lines = chain.lines.iter();
+        lines.all(|line| self.lines.contains_key(line.name))
+    }
+
+    /// Puts trainings in the place of older ones of the same stages.
+    fn add(&mut self, trained: &[Training]) {
+        let again = |old: &Training| trained.iter().any(|new| new.stage == old.stage);
+        self.trained.retain(|old| !again(old));
+        self.trained.extend_from_slice(trained);
+    }
 }
 
 /// What a generator that was kept on the way is worth.
@@ -103,32 +118,26 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
             let wanted = asked_seeds.is_none_or(|seeds| seeds.contains(&seed))
                 && match bench.request.rows {
                     Some(rows) => rows.iter().any(|row| row == chain.name),
-                    None => kept.is_none(),
+                    None => !kept.as_ref().is_some_and(|made| made.whole(&chain)),
                 };
-            let made = if wanted && bench.request.data.is_some() {
+            let mut made = kept;
+            if wanted && bench.request.data.is_some() {
                 if workshop.is_none() {
                     workshop = Workshop::open(bench, &mut runs)?;
                 }
-                match &workshop {
-                    Some(workshop) => workshop.make(&chain, seed, &mut runs)?,
-                    None => None,
-                }
-            } else {
-                None
-            };
-            if let Some((made, drawings)) = &made {
-                let text = serde_json::to_string(made).expect("figures are plain");
-                fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
-                write_whole(&path, (text + "\n").as_bytes())?;
-                if seed == chain.seeds[0] {
-                    pictures.extend(drawings.iter().cloned());
+                if let Some(workshop) = &workshop {
+                    let save = |made: &Made| {
+                        let text = serde_json::to_string(made).expect("figures are plain");
+                        fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+                        write_whole(&path, (text + "\n").as_bytes())
+                    };
+                    let drawings = workshop.make(&chain, seed, &mut made, &mut runs, &save)?;
+                    if seed == chain.seeds[0] {
+                        pictures.extend(drawings);
+                    }
                 }
             }
-            links.push(Link {
-                chain,
-                seed,
-                made: made.map(|(made, _)| made).or(kept),
-            });
+            links.push(Link { chain, seed, made });
         }
     }
     let tables::Shown {
@@ -165,12 +174,87 @@ struct Workshop<'a> {
     queries: Vec<Query>,
 }
 
-/// The networks of a chain, as far as they are there.
-struct Networks {
-    generator: Option<PathBuf>,
-    paper: Option<PathBuf>,
-    ours: Option<PathBuf>,
-    ceiling: Option<PathBuf>,
+/// The networks of a chain, each trained when it is first asked for.
+struct Networks<'w, 'a> {
+    workshop: &'w Workshop<'a>,
+    chain: Chain,
+    seed: u64,
+    /// Whatever was asked for already, by name.
+    known: BTreeMap<&'static str, Option<PathBuf>>,
+    trained: Vec<Training>,
+    runs: Vec<Run>,
+}
+
+impl<'w, 'a> Networks<'w, 'a> {
+    fn new(workshop: &'w Workshop<'a>, chain: Chain, seed: u64) -> Self {
+        Self {
+            workshop,
+            chain,
+            seed,
+            known: BTreeMap::new(),
+            trained: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// The folder of the generator.
+    fn generator(&mut self) -> Result<Option<PathBuf>, Error> {
+        let folder = format!("{DATA}/seed-{}", self.seed);
+        self.stage(self.chain.gan, |run| Some(run.folder.join(folder)))
+    }
+
+    /// The bundle with the paper's classifiers.
+    fn paper(&mut self) -> Result<Option<PathBuf>, Error> {
+        let seed = self.seed;
+        self.generator()?;
+        self.stage(self.chain.paper, |run| run.bundle(DATA, seed))
+    }
+
+    /// Our bundle.
+    fn ours(&mut self) -> Result<Option<PathBuf>, Error> {
+        self.fit(self.chain.ours)
+    }
+
+    /// The bundle of the network that was shown all labels.
+    fn ceiling(&mut self) -> Result<Option<PathBuf>, Error> {
+        self.fit(self.chain.ceiling)
+    }
+
+    fn stage(
+        &mut self,
+        stage: Option<Stage>,
+        found: impl FnOnce(&Run) -> Option<PathBuf>,
+    ) -> Result<Option<PathBuf>, Error> {
+        let Some(stage) = stage else { return Ok(None) };
+        if let Some(known) = self.known.get(stage.name) {
+            return Ok(known.clone());
+        }
+        let run = self.workshop.bench.place.finish_seed(&stage, self.seed)?;
+        if let Some(run) = &run {
+            self.trained.push(Training {
+                stage: stage.name.to_owned(),
+                steps: run.done.steps,
+                seconds: run.done.seconds,
+                device: run.done.device.clone(),
+            });
+            self.runs.push(run.clone());
+        }
+        let path = run.as_ref().and_then(found);
+        self.known.insert(stage.name, path.clone());
+        Ok(path)
+    }
+
+    fn fit(&mut self, fit: Option<fits::Fit>) -> Result<Option<PathBuf>, Error> {
+        let Some(fit) = fit else { return Ok(None) };
+        if let Some(known) = self.known.get(fit.name) {
+            return Ok(known.clone());
+        }
+        self.generator()?;
+        let recipe = &self.workshop.measures.recipe;
+        let path = fits::fitted(self.workshop.bench, fit, recipe, self.seed)?;
+        self.known.insert(fit.name, path.clone());
+        Ok(path)
+    }
 }
 
 impl<'a> Workshop<'a> {
@@ -210,81 +294,62 @@ impl<'a> Workshop<'a> {
         }))
     }
 
-    /// Makes a chain; none where something of it is not trained and nobody trains it.
+    /// Makes a chain line by line, and keeps what there is after every one. A line whose networks are not trained,
+    /// and which nobody trains, stays as it was.
     fn make(
         &self,
         chain: &Chain,
         seed: u64,
+        made: &mut Option<Made>,
         runs: &mut Vec<Run>,
-    ) -> Result<Option<(Made, Vec<Drawing>)>, Error> {
-        let mut trained = Vec::new();
-        let mut finish = |stage: Option<Stage>| -> Result<Option<Run>, Error> {
-            let Some(stage) = stage else { return Ok(None) };
-            let run = self.bench.place.finish_seed(&stage, seed)?;
-            if let Some(run) = &run {
-                trained.push(Training {
-                    stage: stage.name.to_owned(),
-                    steps: run.done.steps,
-                    seconds: run.done.seconds,
-                    device: run.done.device.clone(),
-                });
-                runs.push(run.clone());
-            }
-            Ok(run)
-        };
-        let gan = finish(chain.gan)?;
-        let paper = finish(chain.paper)?;
-        let fitted = |fit: Option<fits::Fit>| match fit {
-            Some(fit) => fits::fitted(self.bench, fit, &self.measures.recipe, seed),
-            None => Ok(None),
-        };
-        let networks = Networks {
-            generator: gan.map(|run| run.folder.join(format!("{DATA}/seed-{seed}"))),
-            paper: paper.and_then(|run| run.bundle(DATA, seed)),
-            ours: fitted(chain.ours)?,
-            ceiling: fitted(chain.ceiling)?,
-        };
-        let mut lines = BTreeMap::new();
-        let mut sections = Vec::new();
-        for line in chain.lines {
-            let Some(measured) = self.line(&networks, line)? else {
-                return Ok(None);
+        save: &dyn Fn(&Made) -> Result<(), Error>,
+    ) -> Result<Vec<Drawing>, Error> {
+        let mut networks = Networks::new(self, *chain, seed);
+        let mut sections = BTreeMap::new();
+        let mut order: Vec<&Kept> = chain.lines.iter().collect();
+        order.sort_by_key(|line| line.from.turn());
+        for line in order {
+            let Some(measured) = self.line(&mut networks, line)? else {
+                continue;
             };
             if shown(line.from) {
-                sections.push(Section {
-                    title: line.name.to_owned(),
-                    rows: measured.rows(),
-                });
+                sections.insert(line.name, measured.rows());
             }
-            lines.insert(line.name.to_owned(), measured.figures);
+            let made = made.get_or_insert_default();
+            made.lines.insert(line.name.to_owned(), measured.figures);
+            made.add(&networks.trained);
+            save(made)?;
         }
-        let statistics = match chain.gan {
-            Some(_) => BTreeMap::new(),
-            None => self.measures.statistics()?,
+        runs.append(&mut networks.runs);
+        let Some(made) = made.as_mut().filter(|_| !sections.is_empty()) else {
+            return Ok(Vec::new());
         };
-        let made = Made {
-            on_the_way: self.on_the_way(&networks, trained.first())?,
-            times: self.times(&networks)?,
-            trained,
-            lines,
-            statistics,
-        };
+        if chain.gan.is_none() {
+            made.statistics = self.measures.statistics()?;
+        }
+        made.on_the_way = self.on_the_way(&mut networks)?;
+        made.times = self.times(&mut networks)?.or(made.times);
+        save(made)?;
+        let in_order = chain.lines.iter().filter_map(|line| {
+            Some(Section {
+                title: line.name.to_owned(),
+                rows: sections.remove(line.name)?,
+            })
+        });
+        let sections: Vec<Section> = in_order.collect();
         let mut pictures = vec![(chain.picture, named_rows(&sections)?)];
-        if let (Some(folder), "gan") = (&networks.ours, chain.name) {
-            pictures.extend(self.embedded(folder)?.map(|canvas| ("tsne.png", canvas)));
+        if let (Some(folder), "gan") = (networks.ours()?, chain.name) {
+            pictures.extend(self.embedded(&folder)?.map(|canvas| ("tsne.png", canvas)));
         }
-        Ok(Some((made, pictures)))
+        Ok(pictures)
     }
 
     /// FID of the generators that were kept on the way, of as many of their first items as a line has.
-    fn on_the_way(
-        &self,
-        networks: &Networks,
-        training: Option<&Training>,
-    ) -> Result<Vec<OnTheWay>, Error> {
-        let Some(folder) = networks.generator.as_ref().map(|own| own.join("steps")) else {
+    fn on_the_way(&self, networks: &mut Networks<'_, '_>) -> Result<Vec<OnTheWay>, Error> {
+        let Some(folder) = networks.generator()?.map(|own| own.join("steps")) else {
             return Ok(Vec::new());
         };
+        let training = networks.trained.first();
         let mut steps: Vec<(u64, PathBuf)> = fs::read_dir(folder)
             .into_iter()
             .flatten()
@@ -321,11 +386,11 @@ impl<'a> Workshop<'a> {
     }
 
     /// What a batch of proposals takes, as medians.
-    fn times(&self, networks: &Networks) -> Result<Option<Times>, Error> {
-        let Some(folder) = &networks.generator else {
+    fn times(&self, networks: &mut Networks<'_, '_>) -> Result<Option<Times>, Error> {
+        let Some(folder) = networks.generator()? else {
             return Ok(None);
         };
-        let (Some(paper), Some(ours)) = (&networks.paper, &networks.ours) else {
+        let (Some(paper), Some(ours)) = (networks.paper()?, networks.ours()?) else {
             return Ok(None);
         };
         let settings = RunSettings {
@@ -350,8 +415,8 @@ impl<'a> Workshop<'a> {
         };
         Ok(Some(Times {
             generator,
-            paper: Some(scored(paper)?),
-            ours: Some(scored(ours)?),
+            paper: Some(scored(&paper)?),
+            ours: Some(scored(&ours)?),
         }))
     }
 
@@ -371,29 +436,26 @@ impl<'a> Workshop<'a> {
     }
 
     /// One line, measured once; none where its networks are not there.
-    fn line(&self, networks: &Networks, line: &Kept) -> Result<Option<Measured>, Error> {
-        let entry = |file: &str| networks.generator.as_ref().map(|folder| folder.join(file));
-        let drawn = match line.from {
+    fn line(
+        &self,
+        networks: &mut Networks<'_, '_>,
+        line: &Kept,
+    ) -> Result<Option<Measured>, Error> {
+        let folder = match line.from {
             From::Training => None,
-            From::Unfiltered => match entry("generator.toml") {
-                Some(file) => Some(vec![Drawn::alone(&file)?]),
-                None => return Ok(None),
-            },
-            From::Asked(file) => match entry(file) {
-                Some(file) => Some(vec![Drawn::alone(&file)?]),
-                None => return Ok(None),
-            },
-            From::Paper { .. } | From::Ours(_) | From::Ceiling(_) => {
-                let folder = match line.from {
-                    From::Paper { .. } => &networks.paper,
-                    From::Ours(_) => &networks.ours,
-                    _ => &networks.ceiling,
-                };
-                let Some(folder) = folder else {
-                    return Ok(None);
-                };
-                Some(self.drawn(folder, line.from)?)
+            From::Unfiltered | From::Asked(_) => networks.generator()?,
+            From::Paper { .. } => networks.paper()?,
+            From::Ours(_) => networks.ours()?,
+            From::Ceiling(_) => networks.ceiling()?,
+        };
+        let drawn = match (line.from, &folder) {
+            (From::Training, _) => None,
+            (_, None) => return Ok(None),
+            (From::Unfiltered, Some(folder)) => {
+                Some(vec![Drawn::alone(&folder.join("generator.toml"))?])
             }
+            (From::Asked(file), Some(folder)) => Some(vec![Drawn::alone(&folder.join(file))?]),
+            (_, Some(folder)) => Some(self.drawn(folder, line.from)?),
         };
         let mut identity = vec![self.measures.identity(), format!("{:?}", line.from)];
         identity.push(line.whole.to_string());
@@ -402,11 +464,11 @@ impl<'a> Workshop<'a> {
         let identity: Vec<&str> = identity.iter().map(String::as_str).collect();
         let measured = self.evaluator.kept("cifar", &identity, || {
             self.bench.progress.note(line.name);
-            let gathered = match (line.from, drawn.as_deref()) {
-                (From::Unfiltered, Some([alone])) => self.unfiltered(alone)?,
-                (From::Asked(_), Some([alone])) => self.asked(alone, networks)?,
-                (_, Some(drawn)) => self.drawn_items(drawn)?,
-                (_, None) => self.training()?,
+            let gathered = match (line.from, drawn.as_deref(), &folder) {
+                (From::Unfiltered, Some([alone]), _) => self.unfiltered(alone)?,
+                (From::Asked(_), Some([alone]), Some(folder)) => self.asked(alone, folder)?,
+                (_, Some(drawn), _) => self.drawn_items(drawn)?,
+                (_, None, _) => self.training()?,
             };
             self.measures.measure(&gathered, &self.queries, line.whole)
         })?;
@@ -453,12 +515,7 @@ impl<'a> Workshop<'a> {
     }
 
     /// A generator that takes the joint class.
-    fn asked(
-        &self,
-        alone: &Drawn<'_>,
-        networks: &Networks,
-    ) -> Result<Vec<Option<Gathered>>, Error> {
-        let folder = networks.generator.as_deref().unwrap_or(Path::new(""));
+    fn asked(&self, alone: &Drawn<'_>, folder: &Path) -> Result<Vec<Option<Gathered>>, Error> {
         let path = folder.join("classes.json");
         let fail = |reason: String| Error::Read {
             path: path.clone(),

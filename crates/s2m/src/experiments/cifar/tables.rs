@@ -25,19 +25,7 @@ pub(super) fn of(links: &[Link]) -> Result<Shown, Error> {
             .filter(|l| l.chain.name == chain.name)
             .collect();
         let seeds: Vec<u64> = own.iter().map(|link| link.seed).collect();
-        let unmade: Vec<String> = own
-            .iter()
-            .filter(|link| link.made.is_none())
-            .map(|link| link.seed.to_string())
-            .collect();
-        if !unmade.is_empty() {
-            missing.push(format!(
-                "chain `{}`, seed {}: not made; `s2m reproduce cifar --rows {}` makes it",
-                chain.name,
-                unmade.join(", "),
-                chain.name
-            ));
-        }
+        missing.extend(own.iter().filter_map(|link| unmade(link)));
         for kept in chain.lines {
             let line = Line::measure(kept.name, &seeds, |seed| {
                 let link = own.iter().find(|link| link.seed == seed);
@@ -65,6 +53,27 @@ pub(super) fn of(links: &[Link]) -> Result<Shown, Error> {
         missing,
         curve: curve(&lines),
     })
+}
+
+/// What a chain lacks, and what makes it.
+fn unmade(link: &Link) -> Option<String> {
+    let (name, seed) = (link.chain.name, link.seed);
+    let lacks = match &link.made {
+        None => "not made".to_owned(),
+        Some(made) => {
+            let lines = link.chain.lines.iter().map(|line| line.name);
+            let lacking: Vec<&str> = lines
+                .filter(|name| !made.lines.contains_key(*name))
+                .collect();
+            if lacking.is_empty() {
+                return None;
+            }
+            format!("not made: {}", lacking.join("; "))
+        }
+    };
+    Some(format!(
+        "chain `{name}`, seed {seed}: {lacks}; `s2m reproduce cifar --rows {name} --seeds {seed}` makes it"
+    ))
 }
 
 type Lines = [(Kept, Line<Figures>)];
