@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use s2m_data::Dataset;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::onnx::graph::{self, GraphBuilder};
@@ -40,6 +40,9 @@ pub struct RefereeSettings {
     /// How pictures are changed before they are seen; not at all where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub augment: Option<Augment>,
+    /// Judges a picture and its mirror image, and takes the mean of the two.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mirrored: bool,
     pub optimizer: OptimizerSettings,
     #[serde(default)]
     pub precision: Precision,
@@ -88,6 +91,27 @@ fn forward(trunk: &Trunk, weights: &[Tensor], x: &Tensor, mode: Mode) -> (Tensor
     (features, class)
 }
 
+/// What a trained referee says of rows of pictures, `[replica, item, value]`.
+fn judged(judge: &Judge<'_>, x: &Tensor) -> (Tensor, Tensor) {
+    let say =
+        |x: &Tensor| no_grad(|| forward(judge.trunk, judge.weights.views(), x, Mode::Evaluation));
+    let (features, class) = say(x);
+    let Some([channels, height, width]) = judge.mirrored else {
+        return (features, class);
+    };
+    let pictures = x.view([-1, channels, height, width]);
+    let (other, otherwise) = say(&pictures.flip([3]).view_as(x));
+    ((features + other) / 2.0, (class + otherwise) / 2.0)
+}
+
+/// A referee as it judges.
+struct Judge<'a> {
+    trunk: &'a Trunk,
+    weights: &'a Parameters,
+    /// Sides of the pictures where mirror images are judged too.
+    mirrored: Option<[i64; 3]>,
+}
+
 /// Trains the referee and writes `referee.onnx` and what it reaches.
 pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Result<()> {
     ensure!(settings.epochs > 0, "`epochs` must be above 0");
@@ -105,6 +129,11 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         let picture = trunk.picture();
         augment.check(picture.context("`augment` changes pictures; the data has points")?)?;
     }
+    let mirrored = match (settings.mirrored, trunk.picture()) {
+        (false, _) => None,
+        (true, Some(picture)) => Some(picture),
+        (true, None) => bail!("`mirrored` is for pictures; the data has points"),
+    };
     let classes = i64::from(data.train.original.iter().copied().max().unwrap_or(0)) + 1;
     let replica = Replica {
         data: 0,
@@ -151,15 +180,17 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     machine.set(Precision::Float32)?;
     let trained = lesson.trained;
     let everything: Vec<u32> = (0..data.test.len() as u32).collect();
+    let judge = Judge {
+        trunk: &trunk,
+        weights: &trained.parameters,
+        mirrored,
+    };
     let accuracy = |set: &Dataset, chosen: &[u32]| {
-        share_right(
-            (&trunk, &trained.parameters),
-            &Labelled::new(set, chosen, machine.device),
-        )
+        share_right(&judge, &Labelled::new(set, chosen, machine.device))
     };
     let test = accuracy(&data.test, &everything);
     let validation = accuracy(&data.train, &data.split.validation);
-    let difference = export(&folder, (&trunk, &trained.parameters), &data, machine)?;
+    let difference = export(&folder, &judge, &data, machine)?;
     folder.write_json(
         "referee.json",
         &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
@@ -218,7 +249,7 @@ impl Work for Lesson<'_> {
     }
 }
 
-fn share_right((trunk, weights): (&Trunk, &Parameters), items: &Labelled) -> f64 {
+fn share_right(judge: &Judge<'_>, items: &Labelled) -> f64 {
     let mut right = 0.0;
     for (x, classes) in items
         .items
@@ -226,8 +257,7 @@ fn share_right((trunk, weights): (&Trunk, &Parameters), items: &Labelled) -> f64
         .iter()
         .zip(items.classes.split(1000, 0))
     {
-        let x = x.unsqueeze(0);
-        let (_, logits) = no_grad(|| forward(trunk, weights.views(), &x, Mode::Evaluation));
+        let (_, logits) = judged(judge, &x.unsqueeze(0));
         let found = logits.squeeze_dim(0).argmax(-1, false);
         right += found
             .eq_tensor(&classes)
@@ -237,24 +267,30 @@ fn share_right((trunk, weights): (&Trunk, &Parameters), items: &Labelled) -> f64
     right / items.classes.size()[0] as f64
 }
 
-fn export(
-    folder: &RunFolder,
-    (trunk, weights): (&Trunk, &Parameters),
-    data: &Loaded,
-    machine: &Machine,
-) -> Result<f64> {
-    let plain = weights.replica(0)?;
+fn export(folder: &RunFolder, judge: &Judge<'_>, data: &Loaded, machine: &Machine) -> Result<f64> {
+    let plain = judge.weights.replica(0)?;
     let mut graph = GraphBuilder::new("referee");
     let x = graph.input("x", &data.train.items.shape, graph::Element::F32)?;
-    let features = trunk.onnx(&mut graph, &x, &plain, "")?;
-    let class = linear_onnx(&mut graph, &features, &plain, "class")?;
+    let seen = match judge.mirrored {
+        Some(_) => {
+            let other = graph.mirrored(&x, 3)?;
+            graph.stacked(&[&x, &other])?
+        }
+        None => x,
+    };
+    let mut features = judge.trunk.onnx(&mut graph, &seen, &plain, "")?;
+    let mut class = linear_onnx(&mut graph, &features, &plain, "class")?;
+    if judge.mirrored.is_some() {
+        features = graph.mean_of_stacked(&features, 2)?;
+        class = graph.mean_of_stacked(&class, 2)?;
+    }
     graph.output(&class, "class_logits")?;
     graph.output(&features, "features")?;
     let file = graph.to_bytes();
     let chosen: Vec<u32> = data.split.validation.iter().copied().take(64).collect();
     let items = Labelled::new(&data.train, &chosen, machine.device).items;
     let x = items.unsqueeze(0);
-    let (features, class) = no_grad(|| forward(trunk, weights.views(), &x, Mode::Evaluation));
+    let (features, class) = judged(judge, &x);
     let shape = data.train.items.shape.iter().map(|&side| side as i64);
     let rows = items.view(
         std::iter::once(-1)

@@ -93,11 +93,12 @@ fn a_referee_agrees_with_its_file_and_learns_the_bars() {
     assert!(out.join("referee.onnx").is_file());
 }
 
-/// Colour pictures in CIFAR-10's form, of one grey level each.
+/// Colour pictures in CIFAR-10's form, each darker on the left.
 fn write_colours(folder: &Path) {
     let names = (1..=5).map(|n| format!("data_batch_{n}.bin"));
     for name in names.chain(["test_batch.bin".to_owned()]) {
-        let record = |n: u8| [vec![n % 2], vec![n * 16; 3072]].concat();
+        let levels = |n: u8| (0..3072).map(move |at: u16| n * 16 + (at % 32) as u8);
+        let record = |n: u8| std::iter::once(n % 2).chain(levels(n));
         let records: Vec<u8> = (0..8).flat_map(record).collect();
         fs::write(folder.join(name), records).unwrap();
     }
@@ -107,11 +108,15 @@ fn write_colours(folder: &Path) {
 fn colour_referees_of_all_networks_agree_with_their_files() {
     let folder = tempdir().unwrap();
     write_colours(folder.path());
-    for network in ["kind = \"mobilenet-v2\"", "kind = \"resnet9\"\nwidth = 8"] {
+    for (network, mirrored) in [
+        ("kind = \"mobilenet-v2\"", false),
+        ("kind = \"resnet9\"\nwidth = 8", true),
+    ] {
         let settings: referee::RefereeSettings = toml::from_str(&format!(
             r#"
             epochs = 1
             batch = 16
+            mirrored = {mirrored}
             optimizer = {{ kind = "sgd", learning-rate = 1e-2 }}
             [network]
             {network}

@@ -41,7 +41,7 @@ pub(super) const BANK: NonZeroUsize = NonZeroUsize::new(400).expect("400 is not 
 pub(super) const SILENT: f64 = 1e6;
 
 /// Floors of the tables; none for the bundle's own.
-pub(super) const FLOORS: [Option<f64>; 8] = [
+pub(super) const FLOORS: [Option<f64>; 10] = [
     Some(0.0),
     Some(0.5),
     Some(0.7),
@@ -49,6 +49,8 @@ pub(super) const FLOORS: [Option<f64>; 8] = [
     Some(0.85),
     Some(0.9),
     Some(0.95),
+    Some(0.97),
+    Some(0.99),
     None,
 ];
 

@@ -105,6 +105,55 @@ impl GraphBuilder {
         Ok(self.push("Slice", &[&x.name, &starts, &ends, &axes], made))
     }
 
+    /// The places of `axis` from the last to the first.
+    pub fn mirrored(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, GraphError> {
+        self.known("mirrored", &[x])?;
+        size_of("mirrored", x, axis)?;
+        let starts = self.list("start", &[-1]);
+        let ends = self.list("end", &[i64::MIN]);
+        let axes = self.list("axis", &[as_int(axis)]);
+        let steps = self.list("step", &[-1]);
+        let made = Made::of(x.shape.clone(), x.element);
+        Ok(self.push("Slice", &[&x.name, &starts, &ends, &axes, &steps], made))
+    }
+
+    /// Batches of one size as a single one, one after the other; see [`mean_of_stacked`](Self::mean_of_stacked).
+    pub fn stacked(&mut self, parts: &[&Tensor]) -> Result<Tensor, GraphError> {
+        self.known("stacked", parts)?;
+        let Some(first) = parts.first() else {
+            return Err(GraphError::Setting {
+                op: "stacked",
+                wanted: "at least one batch",
+                found: 0,
+            });
+        };
+        for part in parts {
+            check_element("stacked", Elements::Only(first.element), part)?;
+            item_volume("stacked", part)?;
+            check_equal_but(0, first, part)?;
+        }
+        let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+        let made =
+            Made::of(first.shape.clone(), first.element).with(AttributeProto::int("axis", 0));
+        Ok(self.push("Concat", &names, made))
+    }
+
+    /// The mean over as many batches as were [`stacked`](Self::stacked).
+    pub fn mean_of_stacked(&mut self, x: &Tensor, count: usize) -> Result<Tensor, GraphError> {
+        self.known("mean_of_stacked", &[x])?;
+        check_element("mean_of_stacked", F32, x)?;
+        let width = item_volume("mean_of_stacked", x)?.unwrap_or(usize::MAX);
+        let apart = self.list("shape", &[as_int(count), -1, as_int(width)]);
+        let apart = self.push(
+            "Reshape",
+            &[&x.name, &apart],
+            Made::of(x.shape.clone(), x.element),
+        );
+        let axes = self.list("axis", &[0]);
+        let made = Made::of(batch_of(&[width]), x.element).with(AttributeProto::int("keepdims", 0));
+        Ok(self.push("ReduceMean", &[&apart.name, &axes], made))
+    }
+
     /// Rows of `table`, picked by whole numbers; the runtime refuses a number past the last row.
     pub fn gather(&mut self, table: &Tensor, index: &Tensor) -> Result<Tensor, GraphError> {
         self.known("gather", &[table, index])?;
@@ -358,6 +407,20 @@ mod tests {
         );
         let flat = graph.flatten(&x).unwrap();
         assert!(graph.concat(&[&x, &flat], 1).is_err());
+    }
+
+    #[test]
+    fn batches_are_stacked_and_meant() {
+        let (mut graph, x) = graph_and_input(&[3, 4]);
+        let other = graph.mirrored(&x, 2).unwrap();
+        assert_eq!(other.shape, x.shape);
+        let both = graph.stacked(&[&x, &other]).unwrap();
+        let flat = graph.flatten(&both).unwrap();
+        let mean = graph.mean_of_stacked(&flat, 2).unwrap();
+        assert_eq!(mean.shape, [Batch, Fixed(12)]);
+        assert!(graph.mirrored(&x, 0).is_err());
+        assert!(graph.stacked(&[]).is_err());
+        assert!(graph.stacked(&[&x, &flat]).is_err());
     }
 
     #[test]
