@@ -151,6 +151,10 @@ pub(crate) struct WeighOptions {
     #[arg(long, value_name = "T")]
     real_temperature: Option<f64>,
 
+    /// Odds of the real-or-generated output above this count as this [default: the calibration's]
+    #[arg(long, value_name = "C")]
+    odds_cap: Option<f64>,
+
     /// Exclusion margin, above 0 and at most 1 [default: the calibration's]
     #[arg(long, value_name = "G")]
     margin: Option<f64>,
@@ -210,6 +214,7 @@ impl WeighOptions {
         Overrides {
             class_temperature: self.class_temperature,
             real_temperature: self.real_temperature,
+            odds_cap: self.odds_cap,
             margin: self.margin,
             floor: self.floor,
             purity: self.purity,

@@ -135,6 +135,8 @@ pub struct Calibration {
     pub correction: Correction,
     /// Odds of `D_v` are kept in `[1/clip, clip]`; infinite for no clip.
     pub odds_clip: f64,
+    /// Odds of `D_v` above this count as this; infinite for no cap.
+    pub odds_cap: f64,
     /// The exclusion margin `g`, in `(0, 1]`.
     pub margin: f64,
     /// Items with `P(Q|x)` under this floor get no weight.
@@ -165,6 +167,7 @@ impl Default for Calibration {
             real: 1.0,
             correction: Correction::None,
             odds_clip: f64::INFINITY,
+            odds_cap: f64::INFINITY,
             margin: 1.0,
             floor: 0.0,
             audit: None,
@@ -184,6 +187,7 @@ pub struct Weighting {
     real_temperature: f64,
     correction: Correction,
     log_odds_clip: f64,
+    log_odds_cap: f64,
     log_margin: f64,
     log_floor: f64,
     audit: Option<Curve>,
@@ -278,6 +282,7 @@ impl Weighting {
         within("the odds clip", calibration.odds_clip, "at least 1", |v| {
             v >= 1.0
         })?;
+        within("the odds cap", calibration.odds_cap, "above 0", |v| v > 0.0)?;
         within(
             "the margin",
             calibration.margin,
@@ -298,6 +303,7 @@ impl Weighting {
             real_temperature: calibration.real,
             correction: calibration.correction.clone(),
             log_odds_clip: calibration.odds_clip.ln(),
+            log_odds_cap: calibration.odds_cap.ln(),
             log_margin: calibration.margin.ln(),
             log_floor: calibration.floor.ln(),
             audit: calibration.audit.clone(),
@@ -502,7 +508,8 @@ impl Weighting {
     fn log_odds(&self, evidence: &Evidence<'_>) -> f64 {
         let log_odds = self.correction.log_odds(f64::from(evidence.real_logit));
         let tempered = log_odds / self.real_temperature;
-        tempered.clamp(-self.log_odds_clip, self.log_odds_clip)
+        let clipped = tempered.clamp(-self.log_odds_clip, self.log_odds_clip);
+        clipped.min(self.log_odds_cap)
     }
 
     fn log_conditional(&self, evidence: &Evidence<'_>) -> f64 {

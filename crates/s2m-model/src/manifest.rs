@@ -397,6 +397,9 @@ pub struct CalibrationEntry {
     /// Odds of the real output are kept in `[1/odds_clip, odds_clip]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub odds_clip: Option<f64>,
+    /// Odds of the real output above this count as this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub odds_cap: Option<f64>,
     /// Exclusion margin: `default`, and further entries by query.
     pub margin: BTreeMap<String, f64>,
     /// Least posterior of the query.
@@ -561,6 +564,7 @@ impl Default for CalibrationEntry {
             temperature: TemperatureEntry::default(),
             correction: None,
             odds_clip: None,
+            odds_cap: None,
             margin: BTreeMap::from([("default".to_owned(), 1.0)]),
             floor: FloorValue::Same(0.0),
             audit: None,

@@ -1,11 +1,11 @@
 //! Where generated items come from: the generators of a GAN run, or one from elsewhere.
 //!
 //! Generators of a GAN run are run by libtorch at every step. One from elsewhere is an ONNX file: its items are made
-//! once, before training, and drawn from at every step. So are the items of a GAN run where the trunk is a network from
+//! once, before training, and drawn from at every step; so are those of a run of which only that file is left. So are the items of a GAN run where the trunk is a network from
 //! elsewhere, which sees every item once.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use s2m_core::proposals::{Proposals, Purpose};
@@ -116,7 +116,7 @@ impl ClassifierSettings {
     }
 
     /// The run file of a finished GAN run.
-    fn gan_settings(&self, folder: &std::path::Path) -> Result<GanSettings> {
+    fn gan_settings(&self, folder: &Path) -> Result<GanSettings> {
         let file = folder.join("run.toml");
         let text = fs::read_to_string(&file)
             .with_context(|| format!("GAN run `{}` cannot be read\nhint: `gan` is the --out folder of a finished `train gan`", file.display()))?;
@@ -227,6 +227,19 @@ fn provenance(
     })
 }
 
+/// A finished run of one generator whose weights are gone, but not the file that was exported.
+fn exported(folder: &Path, replicas: &[Replica]) -> Option<OwnGenerator> {
+    let [replica] = replicas else { return None };
+    let own = folder.join(&replica.name);
+    let file = own.join(format!("seed-{}/generator.toml", replica.seed));
+    let gone = !folder.join(gan::WEIGHTS).exists();
+    (gone && file.is_file()).then(|| OwnGenerator {
+        file,
+        items: items(),
+        seed: replica.seed,
+    })
+}
+
 /// A folder is where the files lay, not what they are.
 fn without_folders(recipe: &DataRecipe) -> DataRecipe {
     let mut recipe = recipe.clone();
@@ -240,7 +253,7 @@ impl Generators {
     pub fn open(settings: &ClassifierSettings, machine: &Machine) -> Result<Self> {
         let subjects = Subjects::open(settings)?;
         let frozen = Frozen::open(&settings.network, &subjects.loaded, machine)?;
-        let mut generators = match subjects.origin {
+        let generators = match subjects.origin {
             Origin::Run(gan) => {
                 let folder = settings.gan.as_ref().expect("a GAN run has a folder");
                 let mut output = gan::objective(&gan, &subjects.loaded, machine.device)?
@@ -262,6 +275,22 @@ impl Generators {
                     "the GAN run is an oracle, which was shown joint classes; classifiers need a generator of single labels"
                 );
                 let file = folder.join(gan::WEIGHTS);
+                if let Some(own) = exported(folder, &subjects.replicas) {
+                    let data = &subjects.loaded[subjects.replicas[0].data];
+                    let (file, made) = Own::make(&own, data, machine)?;
+                    return Self::with_features(
+                        frozen,
+                        Self {
+                            sha256: sha256(&file.bytes),
+                            recipes: subjects.recipes,
+                            loaded: subjects.loaded,
+                            replicas: subjects.replicas,
+                            frozen: None,
+                            source: Source::Own(Box::new(file)),
+                            made: Some(made),
+                        },
+                    );
+                }
                 let weights = Checkpoint::read(&file)?;
                 ensure!(
                     weights.fact("replicas")? == titles(&gan.replicas()),
@@ -299,6 +328,11 @@ impl Generators {
                 }
             }
         };
+        Self::with_features(frozen, generators)
+    }
+
+    /// The same, seen by a frozen trunk where there is one.
+    fn with_features(frozen: Option<Frozen>, mut generators: Self) -> Result<Self> {
         if let Some(frozen) = frozen {
             generators.sha256 =
                 sha256(format!("{} {}", generators.sha256, frozen.sha256()).as_bytes());

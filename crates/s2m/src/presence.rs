@@ -158,7 +158,8 @@ pub(crate) fn warnings(bundle: &Bundle, query: &Query, settings: &SampleSettings
     });
     // At another temperature witnesses would say something else.
     let told = bundle.manifest().calibration.witnesses;
-    let told = told.filter(|_| settings.overrides.real_temperature.is_none());
+    let changed = settings.overrides;
+    let told = told.filter(|_| changed.real_temperature.is_none() && changed.odds_cap.is_none());
     let told = told.map(|told| {
         format!(
             "predicted purity is an upper value: witnesses still tell weighted items from real ones, by {told:.2}"

@@ -129,6 +129,8 @@ pub struct AppliedCalibration {
     pub audited: bool,
     /// Clip of the odds; null for none.
     pub odds_clip: Option<f64>,
+    /// Odds above this count as this; null for no cap.
+    pub odds_cap: Option<f64>,
     /// Exclusion margin.
     pub margin: f64,
     /// Least posterior of the query.

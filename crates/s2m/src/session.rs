@@ -414,6 +414,7 @@ impl<'a> Session<'a> {
                 real_correction: calibration.correction.name(),
                 audited: calibration.audit.is_some(),
                 odds_clip: Some(calibration.odds_clip).filter(|clip| clip.is_finite()),
+                odds_cap: Some(calibration.odds_cap).filter(|cap| cap.is_finite()),
                 margin: calibration.margin,
                 floor: target.weighting.floor(),
             },

@@ -97,6 +97,8 @@ pub struct Overrides {
     pub class_temperature: Option<f64>,
     /// Temperature of the real output.
     pub real_temperature: Option<f64>,
+    /// Odds of the real output above this count as this.
+    pub odds_cap: Option<f64>,
     /// Exclusion margin.
     pub margin: Option<f64>,
     /// Least posterior of the query.

@@ -49,6 +49,7 @@ pub fn calibration(
             .and_then(CorrectionEntry::correction)
             .unwrap_or_default(),
         odds_clip: base.odds_clip.unwrap_or(f64::INFINITY),
+        odds_cap: changes.odds_cap.or(base.odds_cap).unwrap_or(f64::INFINITY),
         margin: match changes.margin {
             Some(margin) => margin,
             None => by_query("margin", &base.margin, query, bundle)?.unwrap_or(1.0),

@@ -65,7 +65,7 @@ fn exact_networks_need_no_calibration() {
     assert_eq!((found.class.temperature, found.class.at_limit), (1.0, true));
     assert!(found.class_reliability.error < 0.01);
     assert!(
-        !found.real.tempered && found.real.after.error < 0.02,
+        found.real.cap.is_none() && found.real.after.error < 0.02,
         "{:?}",
         found.real
     );
@@ -94,7 +94,8 @@ fn exact_networks_need_no_calibration() {
     // The bundle opens with what was found, and keeps the report.
     let bundle = models::open(&out).unwrap();
     let kept = &bundle.manifest().calibration;
-    assert_eq!(kept.temperature.real, found.real.used);
+    assert_eq!(kept.temperature.real, found.real.by_likelihood);
+    assert_eq!(kept.odds_cap, found.real.cap);
     assert_eq!(kept.witnesses, None);
     assert_eq!(kept.presence.as_ref().unwrap().classes.len(), 3);
     let page = fs::read_to_string(out.join(PAGE)).unwrap();
@@ -108,7 +109,7 @@ fn exact_networks_need_no_calibration() {
     );
 }
 
-/// Less tempering is paid for where it is asked for, and a least share of every class still decides alone.
+/// A higher cap is paid for where it is asked for, and a least share of every class still decides alone.
 #[test]
 fn likeness_is_what_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +119,10 @@ fn likeness_is_what_is_asked_for() {
     soft.settings.likeness = Some(0.95);
     let found = calibrated(&soft).found;
     let likeness = found.likeness.unwrap();
-    assert!(found.real.tempered && likeness.still_tell, "{likeness:?}");
+    assert!(
+        found.real.cap.is_some() && likeness.still_tell,
+        "{likeness:?}"
+    );
     let share = likeness.accepted_share;
     assert!((share - 0.95).abs() < 0.01, "{share}");
     assert_eq!(likeness.stopped, "least share");

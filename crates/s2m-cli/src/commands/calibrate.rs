@@ -149,10 +149,13 @@ fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
     let real = &found.real;
     writeln!(
         streams.err,
-        "real against generated: AUC {:.3} on held-out items, corrected by {}, temperature {:.2}, mean distance of predicted and seen {}",
+        "real against generated: AUC {:.3} on held-out items, corrected by {}, temperature {:.2}, {}, mean distance of predicted and seen {}",
         real.auc,
         real.correction,
-        real.used,
+        real.by_likelihood,
+        real.cap.map_or("odds not capped".to_owned(), |cap| format!(
+            "odds capped at {cap:.2}"
+        )),
         percent(real.after.error),
     )?;
     if let Some(likeness) = &found.likeness {

@@ -181,7 +181,7 @@ impl Toy {
 fn an_unknown_manifest_key_is_named() {
     let mut toy = Toy::new();
     toy.manifest("floor = 0.0", "floor = 0.0\nflour = 1.0");
-    toy.refused("error: model.toml: line 41: unknown field `flour`, expected one of `posterior`, `temperature`, `correction`, `odds_clip`, `margin`, `floor`, `audit`, `ensemble`, `witnesses`, `presence`");
+    toy.refused("error: model.toml: line 41: unknown field `flour`, expected one of `posterior`, `temperature`, `correction`, `odds_clip`, `odds_cap`, `margin`, `floor`, `audit`, `ensemble`, `witnesses`, `presence`");
 }
 
 #[test]
@@ -206,6 +206,11 @@ fn a_calibration_that_no_query_could_use_is_refused() {
             "real = 1.0",
             "real = 0.0",
             "temperature 0 is not a positive number",
+        ),
+        (
+            "floor = 0.0",
+            "floor = 0.0\nodds_cap = 0.0",
+            "odds_cap is 0; it must be above 0",
         ),
     ];
     for (from, to, fault) in cases {

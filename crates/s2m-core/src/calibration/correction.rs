@@ -16,7 +16,7 @@
 use super::isotonic::{Curve, Observation};
 use super::temperature::{TemperatureError, fit_real, softplus};
 
-/// From a logit of `D_v` to log odds of real against generated, before they are tempered and clipped.
+/// From a logit of `D_v` to log odds of real against generated, before they are clipped and capped.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Correction {
     /// The logit itself; a temperature does the rest.

@@ -3,6 +3,7 @@
 //! Each file is one way: logits in, one or a few numbers out. Temperatures and the margin want
 //! disjoint halves of the held-out items, or the margin's guarantee is lost.
 
+pub mod cap;
 pub mod correction;
 pub mod isotonic;
 pub mod margin;
@@ -10,6 +11,5 @@ pub mod odds;
 pub mod presence;
 pub mod priors;
 pub mod purity;
-pub mod temper;
 pub mod temperature;
 pub mod witness;

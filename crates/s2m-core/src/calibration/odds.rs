@@ -1,16 +1,12 @@
-//! What the odds of `D_v` do to the weights, and how far they must be tempered.
+//! What the odds of `D_v` do to the weights.
 //!
 //! `D_v` may be right and still useless: where real and generated items separate, a handful of
-//! generated items holds all the weight. With the weight `w = r·exp(v/T)` of a query of density `r`, its
-//! odds clipped to `[1/c, c]`, the effective share of N generated items is
+//! generated items holds all the weight. With the weight `w = r·min(o, c)` of a query of density `r` and odds
+//! `o = exp(v/T)`, the effective share of N generated items is
 //!
 //! ```text
-//! share(T) = (Σw)² / (N Σw²)
+//! share(c) = (Σw)² / (N Σw²)
 //! ```
-//!
-//! Without the clip the share grows with `T` (the cumulant function of `v` is convex). With it, it need
-//! not: items that are all clipped to the same odds weigh the same, and a larger `T` tells them apart
-//! again. So whoever looks for the `T` that leaves a wanted share walks up step by step.
 
 use crate::diagnostics::summarise;
 
@@ -52,18 +48,36 @@ pub struct Generated<'a> {
     pub real_logits: &'a [f32],
 }
 
-/// Log weights: the density times odds `exp(v / temperature)` kept in `[1/clip, clip]`; `-∞` outside
-/// the support. An infinite temperature leaves the density alone.
-pub fn log_weights(items: Generated<'_>, temperature: f64, clip: f64) -> Vec<f64> {
-    let log_clip = clip.ln();
-    let log_odds = |v: &f32| (f64::from(*v) / temperature).clamp(-log_clip, log_clip);
+/// How log odds of `D_v` are used.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OddsUse {
+    /// What they are divided by; infinite for no say at all.
+    pub temperature: f64,
+    /// Odds are kept in `[1/clip, clip]`.
+    pub clip: f64,
+    /// Odds above this count as this; infinite for no cap.
+    pub cap: f64,
+}
+
+impl OddsUse {
+    /// Log weight of an item by its log odds alone.
+    pub fn log_weight(self, log_odds: f64) -> f64 {
+        let log_clip = self.clip.ln();
+        let kept = (log_odds / self.temperature).clamp(-log_clip, log_clip);
+        kept.min(self.cap.ln())
+    }
+}
+
+/// Log weights: the density times odds as they are used; `-∞` outside the support.
+pub fn log_weights(items: Generated<'_>, odds: OddsUse) -> Vec<f64> {
+    let log_odds = |v: &f32| odds.log_weight(f64::from(*v));
     let pairs = items.log_density.iter().zip(items.real_logits);
     pairs.map(|(density, v)| density + log_odds(v)).collect()
 }
 
 /// Effective share of generated items under [`log_weights`]; zero where none is supported.
-pub fn effective_share(items: Generated<'_>, temperature: f64, clip: f64) -> f64 {
-    summarise(&log_weights(items, temperature, clip)).weight_ess
+pub fn effective_share(items: Generated<'_>, odds: OddsUse) -> f64 {
+    summarise(&log_weights(items, odds)).weight_ess
 }
 
 #[cfg(test)]
@@ -79,7 +93,34 @@ mod tests {
             log_density: &log_density,
             real_logits: logits,
         };
-        effective_share(items, temperature, clip)
+        effective_share(items, at(temperature, clip))
+    }
+
+    fn at(temperature: f64, clip: f64) -> OddsUse {
+        OddsUse {
+            temperature,
+            clip,
+            cap: f64::INFINITY,
+        }
+    }
+
+    /// Odds 4, 1 and 1/4: kept in [1/2, 2], and then no more than 1/2.
+    #[test]
+    fn odds_are_clipped_on_both_sides_and_capped_above() {
+        let logits = [4.0_f64.ln(), 0.0, -(4.0_f64.ln())];
+        let weights = |cap: f64| {
+            let odds = OddsUse {
+                cap,
+                ..at(1.0, 2.0)
+            };
+            logits.map(|v| odds.log_weight(v).exp())
+        };
+        let close = |found: [f64; 3], wanted: [f64; 3]| {
+            found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 1e-12)
+        };
+        assert!(close(weights(f64::INFINITY), [2.0, 1.0, 0.5]));
+        assert!(close(weights(1.0), [1.0, 1.0, 0.5]));
+        assert!(close(weights(0.1), [0.1, 0.1, 0.1]));
     }
 
     /// Densities 1, 3 and none with odds 2, 1 and 9: weights 2, 3 and 0.
@@ -91,11 +132,11 @@ mod tests {
         };
         let close = |found: f64, wanted: f64| (found - wanted).abs() < 1e-7;
         assert!(close(
-            effective_share(items, 1.0, f64::INFINITY),
+            effective_share(items, at(1.0, f64::INFINITY)),
             25.0 / (3.0 * 13.0)
         ));
         assert!(close(
-            effective_share(items, f64::INFINITY, f64::INFINITY),
+            effective_share(items, at(f64::INFINITY, f64::INFINITY)),
             16.0 / (3.0 * 10.0)
         ));
     }

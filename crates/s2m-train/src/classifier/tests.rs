@@ -284,6 +284,30 @@ fn colour_classifiers_agree_with_their_files() {
     }
 }
 
+/// The exported file stands in for weights that are gone, where there is one generator.
+#[test]
+fn a_run_without_its_weights_goes_by_what_it_exported() {
+    let folder = trained_generators();
+    let machine = machine();
+    let settings = settings(&folder.path().join("one"), "");
+    let with = Generators::open(&settings, &machine).unwrap();
+    // Items are made at every step, out of noise; or once, and no noise is needed then.
+    assert!(with.needs(8).normal > 0);
+    fs::remove_file(folder.path().join("one").join(gan::WEIGHTS)).unwrap();
+    let without = Generators::open(&settings, &machine).unwrap();
+    assert_eq!(without.needs(8).normal, 0);
+    assert_eq!(without.replicas.len(), 1);
+    let exported = folder.path().join("one");
+    for entry in fs::read_dir(&exported).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap();
+        }
+    }
+    let error = Generators::open(&settings, &machine).err().unwrap();
+    assert!(error.to_string().contains("cannot be read"), "{error}");
+}
+
 #[test]
 fn pictures_that_a_run_file_cannot_use_are_refused() {
     let folder = trained_generators();

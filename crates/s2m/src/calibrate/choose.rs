@@ -2,15 +2,15 @@
 //!
 //! Temperatures, the correction of D_v and label weights come from the first half of the held-out
 //! items, exclusion margins, where they are asked for, from the second. Of the generated items the first half
-//! says what a temper of D_v leaves, and the second the floors and what is reported; witnesses say on both
-//! second halves how far D_v is tempered.
+//! says what a cap of D_v's odds leaves, and the second the floors and what is reported; witnesses say on both
+//! second halves where they are capped.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use s2m_core::calibration::correction::{self, Choice, Correction};
 use s2m_core::calibration::margin::{self, MarginError};
-use s2m_core::calibration::odds::{self, Generated};
+use s2m_core::calibration::odds::{self, Generated, OddsUse};
 use s2m_core::calibration::{priors, purity, temperature};
 use s2m_core::density::Labelling;
 use s2m_core::diagnostics::summarise;
@@ -40,12 +40,11 @@ use crate::error::Error;
 const HEAVIEST_TAIL: f64 = 0.4;
 
 /// Share of the effective sample size without D_v from which on its tail is not looked at: then the
-/// heaviest items cannot hold much, and a larger temperature would only take D_v's say away.
+/// heaviest items cannot hold much, and a lower cap would only take D_v's say away.
 const HARMLESS: f64 = 0.5;
 
-/// Each try of a larger temperature is this many times the one before, up to a limit.
+/// Each try of a lower cap is the one before divided by this.
 const STEP: f64 = 1.05;
-const HIGHEST_TEMPERATURE: f64 = 1e6;
 
 /// A joint class with fewer supported items than this says nothing about temperatures and floors.
 const REACHABLE: usize = 100;
@@ -97,6 +96,8 @@ struct Reachable {
     query: Query,
     log_density: Vec<f64>,
     log_odds: Vec<f32>,
+    /// Whether enough items are more likely of this class than not; it may be one that the data lacks otherwise.
+    likely: bool,
 }
 
 impl Reachable {
@@ -209,21 +210,19 @@ impl HeldOut<'_> {
             queries: queries(self.bundle),
         };
         let margins = work.set_margins(settings, [&first, &second], &made_first)?;
-        let by_likelihood = work.entry.temperature.real;
         let way = likeness::way(&chosen.chosen, [&made_first, &made_second]);
         let witnesses = likeness::witnesses(&self.real, &self.generated, &self.others);
         let judged = likeness::Judged::new(way, witnesses, settings, clip);
-        work.entry.temperature.real *= judged.temper();
-        work.temper(settings, &made_first)?;
+        work.set_cap(judged.cap());
+        work.lower_cap(settings, &made_first)?;
         let ensemble = self.ensemble(&mut work, [&first, &made_first], class.temperature)?;
-        let likeness = judged.found(work.entry.temperature.real / by_likelihood);
+        let likeness = judged.found(work.odds().cap);
         work.entry.witnesses = likeness.still_tell.then_some(likeness.after[0]);
         let audited = self.audit(&mut work)?;
-        let used = work.entry.temperature.real;
-        let shares = work.shares(&made_second, [by_likelihood, used])?;
+        let shares = work.shares(&made_second)?;
         let mut joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
         work.count_present(&self.real, &labelling, &mut joint_classes)?;
-        let real = work.real_found(&chosen, by_likelihood, [&second, &made_second]);
+        let real = work.real_found(&chosen, [&second, &made_second]);
         let mut found = Found {
             model: self.bundle.manifest().name.clone(),
             held_out_real: self.real.count(),
@@ -393,6 +392,19 @@ fn estimated_weights(entry: &LabellingEntry, log_weights: &[Option<f64>]) -> Vec
 }
 
 impl Chosen<'_> {
+    /// How D_v's log odds are used so far.
+    fn odds(&self) -> OddsUse {
+        OddsUse {
+            temperature: self.entry.temperature.real,
+            clip: self.clip(),
+            cap: self.entry.odds_cap.unwrap_or(f64::INFINITY),
+        }
+    }
+
+    fn set_cap(&mut self, cap: f64) {
+        self.entry.odds_cap = cap.is_finite().then_some(cap);
+    }
+
     fn clip(&self) -> f64 {
         self.entry.odds_clip.unwrap_or(f64::INFINITY)
     }
@@ -511,6 +523,7 @@ impl Chosen<'_> {
             real: self.entry.temperature.real,
             correction: self.correction.clone(),
             odds_clip: self.clip(),
+            odds_cap: self.odds().cap,
             margin: margin
                 .or_else(|| self.entry.margin.get(query.text()).copied())
                 .unwrap_or(1.0),
@@ -562,58 +575,67 @@ impl Chosen<'_> {
             let log_density = densities(&weighting, &rows)?;
             if log_density.iter().filter(|d| d.is_finite()).count() >= REACHABLE {
                 let corrected = |v: &f32| self.correction.log_odds(f64::from(*v)) as f32;
+                let mut likely = 0;
+                for at in 0..rows.count() {
+                    let explained = weighting.explain(rows.evidence(at)).map_err(said)?;
+                    likely += usize::from(explained.posterior >= 0.5);
+                }
                 reachable.push(Reachable {
                     query: query.clone(),
                     log_density,
                     log_odds: rows.real.iter().map(corrected).collect(),
+                    likely: likely >= REACHABLE,
                 });
             }
         }
         Ok(reachable)
     }
 
-    /// Raises D_v's temperature until every reachable joint class keeps enough of its items.
-    fn temper(&mut self, settings: &CalibrationSettings, made: &Rows) -> Result<(), Error> {
-        let clip = self.clip();
+    /// Lowers the cap of D_v's odds until every joint class that is likely somewhere keeps enough of its items.
+    fn lower_cap(&mut self, settings: &CalibrationSettings, made: &Rows) -> Result<(), Error> {
         let least = likeness::least_of_a_class(settings);
         let reachable = self.reachable(made)?;
-        let keeps_enough = |joint: &Reachable, temperature: f64| {
+        let odds = self.odds();
+        let keeps_enough = |joint: &Reachable, cap: f64| {
             let items = joint.items();
-            let alone = odds::effective_share(items, f64::INFINITY, clip);
-            let share = odds::effective_share(items, temperature, clip);
-            let heavy = || {
-                let index = tail_index(&odds::log_weights(items, temperature, clip));
-                index.is_some_and(|index| index > HEAVIEST_TAIL)
-            };
+            let alone = odds::effective_share(items, silent(odds));
+            let log_weights = odds::log_weights(items, OddsUse { cap, ..odds });
+            let share = summarise(&log_weights).weight_ess;
+            let heavy = || tail_index(&log_weights).is_some_and(|index| index > HEAVIEST_TAIL);
             share >= least * alone && (share >= HARMLESS * alone || !heavy())
         };
-        let temperature = &mut self.entry.temperature.real;
+        let all = reachable.iter().flat_map(|joint| &joint.log_odds);
+        let largest = all.map(|v| odds.log_weight(f64::from(*v)));
+        let largest = largest.fold(f64::NEG_INFINITY, f64::max).exp();
+        let mut cap = odds.cap;
         // A class that was content may no longer be: round after round until none asks for more.
         loop {
-            let before = *temperature;
-            for joint in &reachable {
-                while !keeps_enough(joint, *temperature) && *temperature < HIGHEST_TEMPERATURE {
-                    *temperature *= STEP;
+            let before = cap;
+            for joint in reachable.iter().filter(|joint| joint.likely) {
+                while !keeps_enough(joint, cap) && cap * odds.clip > 1.0 {
+                    cap = cap.min(largest) / STEP;
                 }
             }
-            if *temperature == before {
+            if cap == before {
+                self.set_cap(cap);
                 return Ok(());
             }
         }
     }
 
-    /// Effective shares of every reachable joint class: without D_v, and at two temperatures.
-    fn shares(
-        &self,
-        made: &Rows,
-        [by_likelihood, used]: [f64; 2],
-    ) -> Result<BTreeMap<String, Shares>, Error> {
+    /// Effective shares of every reachable joint class: without D_v, by odds without a cap, and as used.
+    fn shares(&self, made: &Rows) -> Result<BTreeMap<String, Shares>, Error> {
+        let odds = self.odds();
+        let uncapped = OddsUse {
+            cap: f64::INFINITY,
+            ..odds
+        };
         let share = |joint: &Reachable| {
-            let at = |temperature| odds::effective_share(joint.items(), temperature, self.clip());
+            let at = |odds| odds::effective_share(joint.items(), odds);
             let shares = Shares {
-                without_real: at(f64::INFINITY),
-                by_likelihood: at(by_likelihood),
-                used: at(used),
+                without_real: at(silent(odds)),
+                by_likelihood: at(uncapped),
+                used: at(odds),
             };
             (joint.query.text().to_owned(), shares)
         };
@@ -705,17 +727,12 @@ impl Chosen<'_> {
     }
 
     /// What is reported about the real output, on items that had no part in choosing it.
-    fn real_found(
-        &self,
-        chosen: &Choice,
-        by_likelihood: f64,
-        [real, generated]: [&Rows; 2],
-    ) -> RealFound {
+    fn real_found(&self, chosen: &Choice, [real, generated]: [&Rows; 2]) -> RealFound {
         let of_both = |log_odds: &dyn Fn(f32) -> f64| {
             let of = |rows: &Rows| rows.real.iter().map(|&v| log_odds(v)).collect();
             real_reliability(&[of(real), of(generated)])
         };
-        let used = self.entry.temperature.real;
+        let by_likelihood = self.entry.temperature.real;
         let tried = chosen.tried.iter();
         RealFound {
             correction: self.correction.name().to_owned(),
@@ -723,8 +740,7 @@ impl Chosen<'_> {
                 .map(|t| (t.name.to_owned(), [t.loss, t.excess[0], t.excess[1]]))
                 .collect(),
             by_likelihood,
-            used,
-            tempered: used > by_likelihood,
+            cap: self.entry.odds_cap,
             odds_clip: self.clip(),
             auc: odds::auc(&real.real, &generated.real),
             gain: self.gain([real, generated]),
@@ -735,17 +751,21 @@ impl Chosen<'_> {
 
     /// How much nearer to real items the weights bring generated ones; see [`RealFound::gain`].
     fn gain(&self, [real, generated]: [&Rows; 2]) -> f64 {
-        let log_clip = self.clip().ln();
-        let log_weights = |rows: &Rows| -> Vec<f64> {
-            let log_odds = |v: &f32| {
-                let log_odds = self.correction.log_odds(f64::from(*v));
-                (log_odds / self.entry.temperature.real).clamp(-log_clip, log_clip)
-            };
-            rows.real.iter().map(log_odds).collect()
-        };
+        let odds = self.odds();
+        let log_weight = |v: &f32| odds.log_weight(self.correction.log_odds(f64::from(*v)));
+        let log_weights = |rows: &Rows| rows.real.iter().map(log_weight).collect::<Vec<f64>>();
         let n = |rows: &Rows| rows.count().max(1) as f64;
         let mean_log = log_weights(real).iter().sum::<f64>() / n(real);
         mean_log - (log_sum_exp(log_weights(generated).into_iter()) - n(generated).ln())
+    }
+}
+
+/// D_v's odds, saying nothing.
+fn silent(odds: OddsUse) -> OddsUse {
+    OddsUse {
+        temperature: f64::INFINITY,
+        cap: f64::INFINITY,
+        ..odds
     }
 }
 
@@ -780,7 +800,14 @@ pub(super) fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
         real_logits: &made.real.iter().map(corrected).collect::<Vec<_>>(),
     };
     WayFound {
-        effective_share: odds::effective_share(items, choice.chosen.temperature, clip),
+        effective_share: odds::effective_share(
+            items,
+            OddsUse {
+                temperature: choice.chosen.temperature,
+                clip,
+                cap: f64::INFINITY,
+            },
+        ),
         reliability_error: real_reliability(&choice.held_out).error,
         auc: None,
         witnesses: None,

@@ -112,10 +112,9 @@ pub struct RealFound {
     pub tried: BTreeMap<String, [f64; 3]>,
     /// Temperature by likelihood, after the correction.
     pub by_likelihood: f64,
-    /// Temperature that is used.
-    pub used: f64,
-    /// Whether the floor on the effective sample size raised it.
-    pub tempered: bool,
+    /// Odds above this count as this; none for no cap.
+    #[serde(default)]
+    pub cap: Option<f64>,
     /// Largest odds.
     pub odds_clip: f64,
     /// Probability that a real item has the larger logit.
@@ -144,13 +143,13 @@ pub struct LikenessFound {
     /// Share of generated items that rejection accepts by the odds alone, at a distance of 0.01: its inverse is
     /// how many times the calls the real output costs.
     pub accepted_share: f64,
-    /// Why the real output is not tempered less.
+    /// Why the cap is not higher.
     pub stopped: String,
     /// Effective shares that were looked at, and the sum at each.
     pub path: Vec<[f64; 2]>,
 }
 
-/// How corrected odds of the real output do before they are tempered, on the first half of the items, and
+/// How corrected odds of the real output do before they are capped, on the first half of the items, and
 /// what witnesses say about them on the second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WayFound {
@@ -162,11 +161,11 @@ pub struct WayFound {
     /// Probability that a real item has the larger logit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auc: Option<f64>,
-    /// `Σ |AUC − ½|` over all witnesses: without weights, and with its weights tempered to the effective
+    /// `Σ |AUC − ½|` over all witnesses: without weights, and with its weights capped to the accepted
     /// share at which ways are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witnesses: Option<[f64; 2]>,
-    /// Share of generated items outside the data, `E[(1 − odds)⁺]` before any tempering.
+    /// Share of generated items outside the data, `E[(1 − odds)⁺]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<f64>,
 }
@@ -303,7 +302,7 @@ pub enum MarginFound {
 pub struct Shares {
     /// Without the real output.
     pub without_real: f64,
-    /// With it at the temperature by likelihood.
+    /// With its odds as likelihood has them.
     pub by_likelihood: f64,
     /// With it as used.
     pub used: f64,

@@ -1,14 +1,12 @@
 //! What witnesses say about the weights: how like real items they make generated ones.
 //!
 //! A way to fit the real output is a witness too, for its own weights and for those of every other way that
-//! was trained on the same data and generator. Corrections and tempering are found on the first halves of
-//! the items; witnesses judge on the second ones. [`s2m_core::calibration::temper`] has the rule.
+//! was trained on the same data and generator. Corrections and caps are found on the first halves of
+//! the items; witnesses judge on the second ones. [`s2m_core::calibration::cap`] has the rule.
 
+use s2m_core::calibration::cap::{self, Chosen, LEAST_SHARE, Price, Stopped, Way, accepted_share};
 use s2m_core::calibration::correction::{self, Corrected};
 use s2m_core::calibration::odds;
-use s2m_core::calibration::temper::{
-    self, Chosen, LEAST_SHARE, Price, Stopped, Way, accepted_share,
-};
 use s2m_core::calibration::witness::{Witness, Witnesses};
 
 use super::choose::{held_out, way_found};
@@ -110,7 +108,7 @@ pub(super) fn least_of_a_class(settings: &CalibrationSettings) -> f64 {
     asked.unwrap_or_else(|| settings.likeness.unwrap_or(1.0).min(LEAST_SHARE))
 }
 
-/// One way under its witnesses, tempered so far.
+/// One way under its witnesses, capped so far.
 pub(super) struct Judged {
     way: Way,
     witnesses: Witnesses,
@@ -121,7 +119,7 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// Looks for the tempering of one way.
+    /// Looks for the cap of one way.
     pub(super) fn new(
         way: Way,
         witnesses: Witnesses,
@@ -129,7 +127,7 @@ impl Judged {
         clip: f64,
     ) -> Self {
         let ways = [way];
-        let chosen = temper::choose(&ways, &witnesses, price(settings), clip);
+        let chosen = cap::choose(&ways, &witnesses, price(settings), clip);
         let [way] = ways;
         Self {
             way,
@@ -140,26 +138,26 @@ impl Judged {
         }
     }
 
-    /// What corrected log odds are divided by, as far as likeness goes.
-    pub(super) fn temper(&self) -> f64 {
+    /// Where odds are capped, as far as likeness goes; infinite for no cap.
+    pub(super) fn cap(&self) -> f64 {
         if self.by_class {
-            1.0
+            f64::INFINITY
         } else {
-            self.chosen.kept().temper
+            self.chosen.kept().cap
         }
     }
 
-    /// Share of generated items outside the data, by odds that are not tempered.
+    /// Share of generated items outside the data.
     pub(super) fn outside(&self) -> f64 {
         self.chosen.kept().outside
     }
 
-    /// What is reported once the temper is fixed, which joint classes may have raised.
+    /// What is reported once the cap is fixed, which joint classes may have lowered.
     pub(super) fn found(&self, used: f64) -> LikenessFound {
-        let log_weights = temper::log_weights(&self.way.judged, used, self.clip);
+        let log_weights = cap::log_weights(&self.way.judged, used, self.clip);
         let after = self.witnesses.judge(&log_weights);
         let stopped = self.chosen.stopped;
-        let as_found = !self.by_class && used == self.temper();
+        let as_found = !self.by_class && used == self.cap();
         LikenessFound {
             witnesses: self.witnesses.count(),
             before: [self.chosen.before.sum, self.chosen.before.standard_error()],
@@ -168,7 +166,7 @@ impl Judged {
             accepted_share: accepted_share(&log_weights),
             stopped: match stopped {
                 _ if as_found => stopped.words(),
-                Stopped::Whole if used == 1.0 => stopped.words(),
+                Stopped::Whole if used.is_infinite() => stopped.words(),
                 _ => "least share of a joint class",
             }
             .to_owned(),
@@ -184,11 +182,9 @@ pub(super) fn warnings(found: &Found) -> Vec<String> {
         return warnings;
     };
     let real = &found.real;
-    if real.tempered {
+    if let Some(cap) = real.cap {
         warnings.push(format!(
-            "the real output is tempered from {:.2} (its likelihood) to {:.2}, where it costs {:.1} times the calls: {}",
-            real.by_likelihood,
-            real.used,
+            "odds of the real output are capped at {cap:.2}, where they cost {:.1} times the calls: {}",
             likeness.accepted_share.recip(),
             likeness.stopped
         ));
@@ -236,7 +232,7 @@ pub(crate) fn compare(
     }
     let others: Vec<Told> = scored[1..].iter().map(Scored::told).collect();
     let witnesses = witnesses(&first_of.real, &first_of.generated, &others);
-    let chosen = temper::choose(&ways, &witnesses, price(settings), clip);
+    let chosen = cap::choose(&ways, &witnesses, price(settings), clip);
     for (found, judged) in found.iter_mut().zip(&chosen.ways) {
         found.witnesses = Some([chosen.before.sum, judged.after.sum]);
         found.outside = Some(judged.outside);
@@ -305,7 +301,7 @@ mod tests {
         assert_eq!(compare(&all, &settings).unwrap().kept, 0);
     }
 
-    /// Corrections and tempering see the first halves alone, witnesses the second ones.
+    /// Corrections and caps see the first halves alone, witnesses the second ones.
     #[test]
     fn halves_are_kept_apart() {
         let plain = scored(telling);

@@ -3,7 +3,7 @@
 //! - `held_out`: logits of real and of fresh generated items, from the bundle's own files;
 //! - `choose`: the order in which temperatures, corrections, floors and margins are chosen;
 //! - `ensemble`: what networks that had no part in selecting say;
-//! - `likeness`: what witnesses say about the weights, and how far they are tempered;
+//! - `likeness`: what witnesses say about the weights, and where odds are capped;
 //! - `presence`: which joint classes the data holds;
 //! - `audit`: what fully labelled items say, where there are any;
 //! - [`found`], `page`: the report, as JSON and as a page, both kept in the bundle.
@@ -56,7 +56,7 @@ pub struct CalibrationSettings {
     /// ones is paid for; the knee where left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub likeness: Option<f64>,
-    /// In the place of likeness: D_v is tempered until the weights of every reachable joint class keep this
+    /// In the place of likeness: D_v's odds are capped until the weights of every reachable joint class keep this
     /// share of the effective sample size that they have without D_v.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_effective_share: Option<f64>,
@@ -482,8 +482,8 @@ fn reliability(items: impl Iterator<Item = (f64, bool, f64)>) -> Reliability {
 
 #[cfg(test)]
 mod tests {
+    use s2m_core::calibration::cap::{KNEE, LEAST_SHARE, SHARES};
     use s2m_core::calibration::presence as pres;
-    use s2m_core::calibration::temper::{KNEE, LEAST_SHARE, SHARES};
     use s2m_core::calibration::witness::TELLS;
 
     use super::*;

@@ -228,12 +228,12 @@ fn real(found: &Found) -> String {
         })
         .collect();
     let said = format!(
-        "<p>AUC {:.3} on held-out items. Its weights take away {:.3} of the KL distance between real and generated items. Temperature {:.2} by likelihood, {:.2} used. Odds are kept below {}.</p>\n",
+        "<p>AUC {:.3} on held-out items. Its weights take away {:.3} of the KL distance between real and generated items. Temperature {:.2} by likelihood. Odds above {} count as this.</p>\n",
         real.auc,
         real.gain,
         real.by_likelihood,
-        real.used,
-        count(real.odds_clip as usize),
+        real.cap
+            .map_or_else(|| count(real.odds_clip as usize), |cap| format!("{cap:.2}")),
     );
     let heads = [
         "correction",
@@ -249,7 +249,7 @@ fn real(found: &Found) -> String {
         )
 }
 
-/// What witnesses tell before and after, and why the real output is not tempered less.
+/// What witnesses tell before and after, and why the cap of the odds is not higher.
 fn likeness(found: &Found) -> String {
     let Some(likeness) = &found.likeness else {
         return String::new();
@@ -275,8 +275,7 @@ fn likeness(found: &Found) -> String {
         percent(Some(likeness.accepted_share)),
         escape(&likeness.stopped),
     );
-    let caption =
-        "What witnesses tell, Σ|AUC − ½|, when the real output is tempered to an accepted share.";
+    let caption = "What witnesses tell, Σ|AUC − ½|, when odds of the real output are capped to an accepted share.";
     said + &table(caption, &["accepted share", "witnesses"], &rows)
 }
 
@@ -298,12 +297,12 @@ fn ways(found: &Found) -> String {
             percent(Some(way.reliability_error)),
         ]
     };
-    let caption = "Ways to fit it. Kept is the one whose weights, tempered to the same effective share, leave \
+    let caption = "Ways to fit it. Kept is the one whose weights, capped to the same accepted share, leave \
                    the least to all ways as witnesses; within one standard error the simplest.";
     let heads = [
         "way",
         "AUC",
-        "effective share<small>of generated items, untempered</small>",
+        "effective share<small>of generated items, without a cap</small>",
         "witnesses<small>without weights</small>",
         "witnesses<small>with its weights</small>",
         "outside the data<small>of generated items</small>",

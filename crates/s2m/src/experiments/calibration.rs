@@ -234,7 +234,8 @@ impl Work<'_> {
                 };
                 Ok(Margins {
                     overrides: Overrides {
-                        real_temperature: Some(found.found.real.used),
+                        real_temperature: Some(found.found.real.by_likelihood),
+                        odds_cap: found.found.real.cap,
                         margin: promised.map(|(margin, _)| margin),
                         floor: joint.map(|joint| joint.floor),
                         ..Overrides::default()

@@ -151,7 +151,7 @@ impl Fit {
     }
 }
 
-/// A posterior, and what share of the tempered log odds of the real output counts.
+/// A posterior, and what share of the log odds of the real output counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Drawing {
     posterior: PosteriorName,

@@ -1,5 +1,5 @@
 //! A digit GAN that also makes digits for which there is no label: what the real output is worth, by every way to
-//! fit it and along its tempering.
+//! fit it and along its price.
 //!
 //! Labels are even, high and loop; the digits 1 and 3 have none of them, so the labelled data lacks them, while the
 //! generator makes all ten. Class outputs know nothing about them and are sure all the same.

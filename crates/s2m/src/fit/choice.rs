@@ -2,7 +2,7 @@
 //!
 //! Every way is asked about the same held-out real items and the same generated ones, and all of them are
 //! witnesses: kept is the way whose weights make generated items most like real ones, and its bundle is
-//! calibrated again with all ways as witnesses. The rule is [`s2m_core::calibration::temper`]'s.
+//! calibrated again with all ways as witnesses. The rule is [`s2m_core::calibration::cap`]'s.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -97,8 +97,8 @@ fn write_generator(folder: &Path, name: &str) {
     let text = toml::to_string(&entry).unwrap();
     fs::write(folder.join(format!("{name}.toml")), text).unwrap();
     let names: Vec<&str> = JOINT.iter().map(|(name, _)| *name).collect();
-    let names = serde_json::to_string(&names).unwrap();
-    fs::write(folder.join("classes.json"), names).unwrap();
+    let names = serde_json::json!({ name: names });
+    fs::write(folder.join("classes.json"), names.to_string()).unwrap();
 }
 
 struct Toys;

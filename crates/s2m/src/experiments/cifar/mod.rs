@@ -466,7 +466,9 @@ impl<'a> Workshop<'a> {
             self.bench.progress.note(line.name);
             let gathered = match (line.from, drawn.as_deref(), &folder) {
                 (From::Unfiltered, Some([alone]), _) => self.unfiltered(alone)?,
-                (From::Asked(_), Some([alone]), Some(folder)) => self.asked(alone, folder)?,
+                (From::Asked(file), Some([alone]), Some(folder)) => {
+                    self.asked(alone, folder, file)?
+                }
                 (_, Some(drawn), _) => self.drawn_items(drawn)?,
                 (_, None, _) => self.training()?,
             };
@@ -515,14 +517,23 @@ impl<'a> Workshop<'a> {
     }
 
     /// A generator that takes the joint class.
-    fn asked(&self, alone: &Drawn<'_>, folder: &Path) -> Result<Vec<Option<Gathered>>, Error> {
+    fn asked(
+        &self,
+        alone: &Drawn<'_>,
+        folder: &Path,
+        file: &str,
+    ) -> Result<Vec<Option<Gathered>>, Error> {
         let path = folder.join("classes.json");
         let fail = |reason: String| Error::Read {
             path: path.clone(),
             reason,
         };
         let text = fs::read(&path).map_err(|e| fail(e.to_string()))?;
-        let names: Vec<String> = serde_json::from_slice(&text).map_err(|e| fail(e.to_string()))?;
+        let all: BTreeMap<String, Vec<String>> =
+            serde_json::from_slice(&text).map_err(|e| fail(e.to_string()))?;
+        let entry = Path::new(file).file_stem().unwrap_or_default();
+        let names = all.get(&*entry.to_string_lossy());
+        let names = names.ok_or_else(|| fail(format!("it does not say what `{file}` takes")))?;
         let one = |query: &Query| {
             let class = names.iter().position(|name| name == query.text());
             let class = class.ok_or_else(|| fail(format!("it has no `{}`", query.text())))?;

@@ -1,21 +1,26 @@
-//! How far the odds of `D_v` are tempered, and which of several ways to fit it is kept.
+//! Where the odds of `D_v` are capped, and which of several ways to fit it is kept.
 //!
 //! Odds that say nothing leave every item its weight; odds that tell everything leave a handful. What is
 //! wanted lies between: weighted generated items that look like real ones, at a price that can be paid.
+//! With weights `min(o, c)` items are drawn from `min(p_data, c·p_G)`, up to scale: what the data lacks is not
+//! drawn, and what the generator hardly makes is drawn no more than c times as often as it is made. That is
+//! where calls go, and nothing is right or wrong by it. (Log odds divided by a temperature flatten both
+//! ends: on digits without a label the same calls left twice the errors.)
+//!
 //! The price is the share s of generated items that rejection accepts by the odds alone, at a distance of
-//! [`DISTANCE`], since `1/s` times the calls are needed. (The effective share is not: odds that leave two
-//! thirds of it may cost five times the calls, by a tail that only the cap sees.) So every
-//! way is tempered (never sharpened) to each of a falling list of shares, and witnesses of all ways say
+//! [`DISTANCE`], since `1/s` times the calls are needed; it rises as the cap falls. So every
+//! way is capped to each of a falling list of shares, and witnesses of all ways say
 //! how well they still tell real from weighted items, S(s) (see [`super::witness`]). At each share the
 //! least S of all ways counts, and the list is followed downwards until one of these holds:
 //!
 //! - the witnesses no longer tell;
 //! - halving the share further, at any smaller share of the list, lowers S by less than [`KNEE`] of what it
 //!   is without weights, or by no more than one standard error: the knee;
-//! - the least share is reached, or no tempering is left to take away.
+//! - the least share is reached, or the odds need no cap.
 //!
 //! At that share the way with the least S is kept, or the first, simplest one within one standard error of it.
 
+use super::odds::OddsUse;
 use super::witness::{Likeness, Witnesses, effective_share, outside};
 use crate::samplers::reject::calls_per_sample;
 
@@ -33,15 +38,13 @@ pub const LEAST_SHARE: f64 = 0.1;
 /// 32 times the calls, would undo all that witnesses tell; what comes slower is not worth its calls.
 pub const KNEE: f64 = 0.2;
 
-/// Each try of a larger temperature is this many times the one before, up to a limit; small enough for
-/// ways to be compared at the same share.
-const STEP: f64 = 1.02;
-const HIGHEST: f64 = 1e6;
+/// Halvings of the range in which a cap is looked for; small enough for ways to be compared at the same share.
+const HALVINGS: u32 = 30;
 
-/// Corrected log odds of generated items by one way to fit `D_v`, before any tempering.
+/// Corrected log odds of generated items by one way to fit `D_v`.
 #[derive(Debug, Clone)]
 pub struct Way {
-    /// Of the items that tempering is found on.
+    /// Of the items that the cap is found on.
     pub fitted: Vec<f64>,
     /// Of the items that witnesses judge, in their order.
     pub judged: Vec<f64>,
@@ -56,12 +59,12 @@ pub enum Price {
     Share(f64),
 }
 
-/// What ended the tempering.
+/// What decided the cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     /// Weighted items look like real ones.
     NoLongerTell,
-    /// Less tempering would cost more than it brings.
+    /// A higher cap would cost more than it brings.
     Knee,
     /// The least accepted share is reached.
     LeastShare,
@@ -84,12 +87,12 @@ impl Stopped {
 /// One way as it was judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// Effective share of generated items before any tempering.
+    /// Effective share of generated items by odds without a cap.
     pub effective_share: f64,
-    /// Share of generated items outside the data, by odds that are not tempered.
+    /// Share of generated items outside the data.
     pub outside: f64,
-    /// What its log odds are divided by at the share chosen; 1 or more.
-    pub temper: f64,
+    /// Where its odds are capped at the share chosen; infinite for no cap.
+    pub cap: f64,
     /// What witnesses tell of its weights there.
     pub after: Likeness,
 }
@@ -99,7 +102,7 @@ pub struct Judged {
 pub struct Chosen {
     /// Place of the way.
     pub way: usize,
-    /// Accepted share that every way was tempered to, where it was above.
+    /// Accepted share that every way was capped to, where it was below.
     pub share: f64,
     /// Why not less.
     pub stopped: Stopped,
@@ -118,11 +121,14 @@ impl Chosen {
     }
 }
 
-/// Log weights of tempered odds, kept within the clip.
-pub fn log_weights(log_odds: &[f64], temper: f64, clip: f64) -> Vec<f64> {
-    let log_clip = clip.ln();
-    let tempered = |log_odds: &f64| (log_odds / temper).clamp(-log_clip, log_clip);
-    log_odds.iter().map(tempered).collect()
+/// Log weights of capped odds, kept within the clip.
+pub fn log_weights(log_odds: &[f64], cap: f64, clip: f64) -> Vec<f64> {
+    let odds = OddsUse {
+        temperature: 1.0,
+        clip,
+        cap,
+    };
+    log_odds.iter().map(|v| odds.log_weight(*v)).collect()
 }
 
 /// Share of items that rejection accepts at [`DISTANCE`].
@@ -130,22 +136,23 @@ pub fn accepted_share(log_weights: &[f64]) -> f64 {
     calls_per_sample(log_weights, DISTANCE).map_or(0.0, f64::recip)
 }
 
-/// The least temper, from 1 upwards, at which so much of the items is accepted; for each share.
-///
-/// A share is looked for step by step, since with a clip it need not grow with the temper.
-fn tempers(log_odds: &[f64], shares: &[f64], clip: f64) -> Vec<f64> {
-    let mut found: Vec<Option<f64>> = vec![None; shares.len()];
-    let mut temper = 1.0;
-    while temper < HIGHEST && found.iter().any(Option::is_none) {
-        let share = accepted_share(&log_weights(log_odds, temper, clip));
-        for (found, wanted) in found.iter_mut().zip(shares) {
-            if share >= *wanted {
-                found.get_or_insert(temper);
-            }
-        }
-        temper *= STEP;
+/// The highest cap at which so much of the items is accepted; infinite where they are without one.
+fn cap_for(log_odds: &[f64], share: f64, clip: f64) -> f64 {
+    let enough = |cap: f64| accepted_share(&log_weights(log_odds, cap, clip)) >= share;
+    if enough(f64::INFINITY) {
+        return f64::INFINITY;
     }
-    found.into_iter().map(|t| t.unwrap_or(HIGHEST)).collect()
+    // Under the lowest odds all items weigh alike.
+    let [mut low, mut high] = [-clip.ln(), clip.ln()];
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(low, high);
+        if enough(middle.exp()) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low.exp()
 }
 
 /// The shares to look at, falling.
@@ -167,14 +174,14 @@ pub fn choose(ways: &[Way], witnesses: &Witnesses, price: Price, clip: f64) -> C
     // By share, then by way.
     let mut table: Vec<Vec<(f64, Likeness)>> = vec![Vec::new(); shares.len()];
     for way in ways {
-        let tempers = tempers(&way.fitted, &shares, clip);
         let mut last: Option<(f64, Likeness)> = None;
-        for (row, temper) in table.iter_mut().zip(tempers) {
+        for (row, share) in table.iter_mut().zip(&shares) {
+            let cap = cap_for(&way.fitted, *share, clip);
             // Below its own share a way stays as it is.
-            let known = last.take().filter(|(known, _)| *known == temper);
+            let known = last.take().filter(|(known, _)| *known == cap);
             let at = known.unwrap_or_else(|| {
-                let weights = log_weights(&way.judged, temper, clip);
-                (temper, witnesses.judge(&weights))
+                let weights = log_weights(&way.judged, cap, clip);
+                (cap, witnesses.judge(&weights))
             });
             row.push(at.clone());
             last = Some(at);
@@ -185,20 +192,20 @@ pub fn choose(ways: &[Way], witnesses: &Witnesses, price: Price, clip: f64) -> C
     let at = follow(&shares, &envelope, before.sum, price);
     let row = &table[at];
     let way = simplest(row, best[at]);
-    let (temper, after) = &row[way];
+    let (cap, after) = &row[way];
     let stopped = if !after.tells() {
         Stopped::NoLongerTell
-    } else if *temper == 1.0 {
+    } else if cap.is_infinite() {
         Stopped::Whole
     } else if at + 1 == shares.len() {
         Stopped::LeastShare
     } else {
         Stopped::Knee
     };
-    let judged = |(way, (temper, after)): (&Way, &(f64, Likeness))| Judged {
-        effective_share: effective_share(&log_weights(&way.judged, 1.0, clip)),
+    let judged = |(way, (cap, after)): (&Way, &(f64, Likeness))| Judged {
+        effective_share: effective_share(&log_weights(&way.judged, f64::INFINITY, clip)),
         outside: outside(&way.judged),
-        temper: *temper,
+        cap: *cap,
         after: after.clone(),
     };
     Chosen {
@@ -312,7 +319,7 @@ mod tests {
         let found = alone(4.0 / 3.0, exact, Price::Knee);
         assert_eq!((found.way, found.stopped), (0, Stopped::NoLongerTell));
         let kept = found.kept();
-        assert_eq!(kept.temper, 1.0);
+        assert_eq!(kept.cap, f64::INFINITY);
         assert!((kept.effective_share - 0.75).abs() < 1e-3, "{kept:?}");
         assert!((kept.outside - 0.25).abs() < 1e-3, "{kept:?}");
         // Real items are all alike; a generated one is below with probability 1/4: AUC 5/8.
@@ -379,15 +386,16 @@ mod tests {
     }
 
     #[test]
-    fn tempering_ends_where_nothing_is_told_or_where_it_was_asked_to() {
-        // Real items from 0 to 1, generated ones from 0 to 8; odds fall by e^-20 on the way, far more than
-        // they should inside.
-        let steep = |x: f64| -20.0 * x;
-        let found = alone(8.0, steep, Price::Knee);
-        assert_eq!((found.share, found.stopped), (0.1, Stopped::NoLongerTell));
-        let asked = alone(8.0, steep, Price::Share(0.3));
+    fn caps_rise_to_where_nothing_is_told_or_to_what_was_asked() {
+        // Real items from 0 to 1, generated ones from 0 to 5; odds fall all the way, by far more than they
+        // should inside. A cap of 1 makes them right.
+        let steep = |x: f64| 20.0 * (1.0 - x);
+        let found = alone(5.0, steep, Price::Knee);
+        assert_eq!((found.share, found.stopped), (0.2, Stopped::NoLongerTell));
+        assert!((1.0..4.0).contains(&found.kept().cap));
+        let asked = alone(5.0, steep, Price::Share(0.3));
         assert_eq!((asked.share, asked.stopped), (0.3, Stopped::LeastShare));
-        assert!(asked.kept().temper > found.kept().temper);
+        assert!(asked.kept().cap < found.kept().cap);
         assert!(asked.kept().after.sum > found.kept().after.sum);
         // One in twelve is real: a share that is not paid unless it is asked for.
         let found = alone(12.0, steep, Price::Knee);
@@ -409,7 +417,7 @@ mod tests {
                 .iter()
                 .map(|&x| steep(x))
                 .collect::<Vec<_>>(),
-            all.kept().temper,
+            all.kept().cap,
             1e4,
         );
         let share = accepted_share(&weights);
@@ -451,19 +459,19 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_reached_by_the_least_temper() {
-        // Of odds 4, 1 and 1 a half is accepted, of 2, 1 and 1 (at a temper of 2) two thirds, and a little more of
+    fn a_share_is_reached_by_the_highest_cap() {
+        // Of odds 4, 1 and 1 a half is accepted, of 2, 1 and 1 (at a cap of 2) two thirds, and a little more of
         // both for the distance: the cap may lie under the largest by 0.01 of the sum, 0.06 and 0.04. Items enough
         // for standard errors to be small.
         let log_odds = [4.0_f64.ln(), 0.0, 0.0].repeat(40_000);
         let shares = [5.94 / 3.94 / 3.0, 3.96 / 1.96 / 3.0];
         assert!((accepted_share(&log_odds) - shares[0]).abs() < 1e-3);
-        let found = tempers(&log_odds, &[shares[1] - 1e-3, shares[0] - 1e-3], 100.0);
-        assert_eq!(found[1], 1.0);
-        assert!(found[0] > 2.0 / STEP && found[0] < 2.0 * STEP, "{found:?}");
-        // No temper makes more than all items accepted, and a clip of 1 does so at once.
-        assert_eq!(tempers(&log_odds, &[1.1], 100.0), [HIGHEST]);
-        assert_eq!(tempers(&log_odds, &[1.0], 1.0), [1.0]);
+        assert_eq!(cap_for(&log_odds, shares[0] - 1e-3, 100.0), f64::INFINITY);
+        let found = cap_for(&log_odds, shares[1] - 1e-3, 100.0);
+        assert!((found - 2.0).abs() < 0.02, "{found}");
+        // No cap makes more than all items accepted, and a clip of 1 does so at once.
+        assert!((cap_for(&log_odds, 1.1, 100.0) - 0.01).abs() < 1e-9);
+        assert_eq!(cap_for(&log_odds, 1.0, 1.0), f64::INFINITY);
     }
 
     #[test]
