@@ -6,51 +6,34 @@
 //! second halves where they are capped.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use s2m_core::calibration::correction::{self, Choice, Correction};
-use s2m_core::calibration::margin::{self, MarginError};
-use s2m_core::calibration::odds::{self, Generated, OddsUse};
-use s2m_core::calibration::{priors, purity, temperature};
+use s2m_core::calibration::correction::{self, Correction};
+use s2m_core::calibration::odds;
+use s2m_core::calibration::{priors, temperature};
 use s2m_core::density::Labelling;
-use s2m_core::diagnostics::summarise;
 use s2m_core::joint::targets::{self, Showing};
 use s2m_core::labels::LabelSet;
-use s2m_core::log_sum_exp;
 use s2m_core::posterior::PosteriorKind;
 use s2m_core::query::Query;
-use s2m_core::tail::tail_index;
 use s2m_core::weight::{Calibration, JointCalibration, LogitError, Temperature, Weighting};
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::{
-    AuditEntry, CalibrationEntry, CorrectionEntry, EnsembleEntry, FloorValue, LabellingEntry,
-    LabellingModel, PosteriorName, TemperatureEntry, TemperatureValue,
+    AuditEntry, CalibrationEntry, CorrectionEntry, EnsembleEntry, LabellingEntry, LabellingModel,
+    PosteriorName, TemperatureEntry, TemperatureValue,
 };
 
 use super::found::{
-    Found, JointClass, LabelPair, LabelWeights, MarginFound, Prediction, RealFound, Reliability,
-    Shares, Sureness, WayFound,
+    Found, JointClass, LabelPair, LabelWeights, MarginFound, Reliability, Sureness, WayFound,
 };
 use super::held_out::{Half, Rows, SaidBy};
 use super::likeness::{self, Told};
+use super::real::way_found;
 use super::{CalibrationSettings, LabelWeightsChoice, audit, ensemble, presence, reliability};
 use crate::error::Error;
 
-/// Heaviest tail of weights, as a Pareto index; samplers state no error beyond it.
-const HEAVIEST_TAIL: f64 = 0.4;
-
-/// Share of the effective sample size without D_v from which on its tail is not looked at: then the
-/// heaviest items cannot hold much, and a lower cap would only take D_v's say away.
-const HARMLESS: f64 = 0.5;
-
-/// Each try of a lower cap is the one before divided by this.
-const STEP: f64 = 1.05;
-
 /// A joint class with fewer supported items than this says nothing about temperatures and floors.
-const REACHABLE: usize = 100;
-
-/// Exclusion errors from here on promise nothing worth having.
-const LOOSEST: f64 = 0.5;
+pub(super) const REACHABLE: usize = 100;
 
 /// Most labels whose joint classes are all looked at.
 pub const MOST_LABELS: usize = 10;
@@ -82,31 +65,13 @@ pub struct Calibrated {
 }
 
 /// What has been chosen so far.
-struct Chosen<'a> {
-    bundle: &'a Bundle,
-    labelling: Labelling,
-    entry: CalibrationEntry,
-    joint: Option<JointCalibration>,
-    correction: Correction,
-    queries: Vec<Query>,
-}
-
-/// A joint class with enough supported items: log densities without D_v, and D_v's corrected logits.
-struct Reachable {
-    query: Query,
-    log_density: Vec<f64>,
-    log_odds: Vec<f32>,
-    /// Whether enough items are more likely of this class than not; it may be one that the data lacks otherwise.
-    likely: bool,
-}
-
-impl Reachable {
-    fn items(&self) -> Generated<'_> {
-        Generated {
-            log_density: &self.log_density,
-            real_logits: &self.log_odds,
-        }
-    }
+pub(super) struct Chosen<'a> {
+    pub(super) bundle: &'a Bundle,
+    pub(super) labelling: Labelling,
+    pub(super) entry: CalibrationEntry,
+    pub(super) joint: Option<JointCalibration>,
+    pub(super) correction: Correction,
+    pub(super) queries: Vec<Query>,
 }
 
 impl HeldOut<'_> {
@@ -349,7 +314,7 @@ fn queries(bundle: &Bundle) -> Vec<Query> {
 }
 
 /// Log densities of items without D_v.
-fn densities(weighting: &Weighting, rows: &Rows) -> Result<Vec<f64>, Error> {
+pub(super) fn densities(weighting: &Weighting, rows: &Rows) -> Result<Vec<f64>, Error> {
     let density = |at| {
         let explained = weighting.explain(rows.evidence(at))?;
         Ok(explained.log_density - explained.log_conditional)
@@ -362,7 +327,7 @@ pub(super) fn held_out(error: impl std::fmt::Display) -> Error {
     Error::Setting(format!("held-out items: {error}"))
 }
 
-fn said(error: LogitError) -> Error {
+pub(super) fn said(error: LogitError) -> Error {
     Error::Setting(error.to_string())
 }
 
@@ -392,125 +357,18 @@ fn estimated_weights(entry: &LabellingEntry, log_weights: &[Option<f64>]) -> Vec
 }
 
 impl Chosen<'_> {
-    /// How D_v's log odds are used so far.
-    fn odds(&self) -> OddsUse {
-        OddsUse {
-            temperature: self.entry.temperature.real,
-            clip: self.clip(),
-            cap: self.entry.odds_cap.unwrap_or(f64::INFINITY),
-        }
-    }
-
-    fn set_cap(&mut self, cap: f64) {
-        self.entry.odds_cap = cap.is_finite().then_some(cap);
-    }
-
-    fn clip(&self) -> f64 {
+    pub(super) fn clip(&self) -> f64 {
         self.entry.odds_clip.unwrap_or(f64::INFINITY)
-    }
-
-    /// The exclusion margin of every joint class that excludes a label, where margins are asked for.
-    ///
-    /// The exclusion error asked for is doubled until a margin leaves enough generated items; that is
-    /// decided on the first half of the held-out items, so that the promise on the second stays exact.
-    fn set_margins(
-        &mut self,
-        settings: &CalibrationSettings,
-        [first, second]: [&Rows; 2],
-        made: &Rows,
-    ) -> Result<BTreeMap<String, MarginFound>, Error> {
-        let mut report = BTreeMap::new();
-        let asked = settings.exclusion_error.filter(|_| self.joint.is_none());
-        let Some(asked) = asked else {
-            return Ok(report);
-        };
-        for query in self.queries.clone() {
-            let ratios = [self.ratios(&query, first)?, self.ratios(&query, second)?];
-            let found = self.margin([asked, settings.least_kept], &query, ratios, made)?;
-            if let MarginFound::Promised { margin, .. } = found {
-                self.entry.margin.insert(query.text().to_owned(), margin);
-            }
-            report.insert(query.text().to_owned(), found);
-        }
-        Ok(report)
-    }
-
-    /// Log critical margins of the held-out items that show a label which the query excludes.
-    fn ratios(&self, query: &Query, held_out: &Rows) -> Result<Vec<f64>, Error> {
-        let TemperatureValue::Same(temperature) = self.entry.temperature.class else {
-            unreachable!("one temperature was fitted");
-        };
-        let mut seen = BTreeSet::new();
-        let excluded = |at: &usize| {
-            let shows = query.forced(usize::from(held_out.labels[*at])) == Some(false);
-            // An item counts once, however many excluded labels it shows.
-            shows && seen.insert(held_out.item(*at))
-        };
-        let ratio = |at| {
-            let logits = held_out.evidence(at).class_logits;
-            margin::log_critical_margin_of(logits, temperature, &self.labelling, query)
-        };
-        let ratios = (0..held_out.count()).filter(excluded).map(ratio);
-        ratios.collect::<Result<_, _>>().map_err(said)
-    }
-
-    /// The margin of one query, from ratios of both halves, by the exclusion error asked for and the
-    /// share of effective items that must be left.
-    fn margin(
-        &self,
-        [asked, least_kept]: [f64; 2],
-        query: &Query,
-        [first, second]: [Vec<f64>; 2],
-        made: &Rows,
-    ) -> Result<MarginFound, Error> {
-        if second.is_empty() {
-            let why = "no held-out item shows a label that it excludes";
-            return Ok(MarginFound::None(why.to_owned()));
-        }
-        let mut error = asked;
-        let alone = self.effective_share(query, 1.0, made)?;
-        while let Ok(found) = margin::exclusion_margin(&first, error) {
-            let share = self.effective_share(query, found.value, made)?;
-            if share >= least_kept * alone {
-                break;
-            }
-            error *= 2.0;
-            if error >= LOOSEST {
-                return Ok(MarginFound::None(format!(
-                    "even an exclusion error of {} would take more than {:.0} % of the effective items",
-                    error / 2.0,
-                    100.0 * (1.0 - least_kept)
-                )));
-            }
-        }
-        match margin::exclusion_margin(&second, error) {
-            Ok(found) => Ok(MarginFound::Promised {
-                margin: found.value,
-                exclusion_error: found.rank as f64 / (found.items as f64 + 1.0),
-                rank: found.rank,
-                items: found.items,
-            }),
-            Err(why @ (MarginError::TooFew { .. } | MarginError::Never { .. })) => {
-                Ok(MarginFound::None(why.to_string()))
-            }
-            Err(why) => Err(Error::Setting(why.to_string())),
-        }
-    }
-
-    /// Effective share of generated items at a margin, without D_v.
-    fn effective_share(&self, query: &Query, margin: f64, made: &Rows) -> Result<f64, Error> {
-        let (weighting, rows) = self.drawn(query, made, Some(margin))?;
-        Ok(summarise(&densities(&weighting, &rows)?).weight_ess)
     }
 
     /// The weighting of one query under the calibration so far or another margin, for an unconditional
     /// generator.
-    fn weighting(&self, query: &Query, margin: Option<f64>) -> Result<Weighting, Error> {
+    pub(super) fn weighting(&self, query: &Query, margin: Option<f64>) -> Result<Weighting, Error> {
         self.weighting_by(query, margin, self.joint.clone())
     }
 
     /// The same with another network's word on label sets.
-    fn weighting_by(
+    pub(super) fn weighting_by(
         &self,
         query: &Query,
         margin: Option<f64>,
@@ -542,7 +400,7 @@ impl Chosen<'_> {
 
     /// The weighting of one query, and the items that it is drawn from: for a conditional generator
     /// those of a smallest set of classes that the query needs.
-    fn drawn<'r>(
+    pub(super) fn drawn<'r>(
         &self,
         query: &Query,
         made: &'r Rows,
@@ -566,264 +424,6 @@ impl Chosen<'_> {
             Cow::Owned(made.of_classes(cover)),
         ))
     }
-
-    /// Every joint class with enough supported items.
-    fn reachable(&self, made: &Rows) -> Result<Vec<Reachable>, Error> {
-        let mut reachable = Vec::new();
-        for query in &self.queries {
-            let (weighting, rows) = self.drawn(query, made, None)?;
-            let log_density = densities(&weighting, &rows)?;
-            if log_density.iter().filter(|d| d.is_finite()).count() >= REACHABLE {
-                let corrected = |v: &f32| self.correction.log_odds(f64::from(*v)) as f32;
-                let mut likely = 0;
-                for at in 0..rows.count() {
-                    let explained = weighting.explain(rows.evidence(at)).map_err(said)?;
-                    likely += usize::from(explained.posterior >= 0.5);
-                }
-                reachable.push(Reachable {
-                    query: query.clone(),
-                    log_density,
-                    log_odds: rows.real.iter().map(corrected).collect(),
-                    likely: likely >= REACHABLE,
-                });
-            }
-        }
-        Ok(reachable)
-    }
-
-    /// Lowers the cap of D_v's odds until every joint class that is likely somewhere keeps enough of its items.
-    fn lower_cap(&mut self, settings: &CalibrationSettings, made: &Rows) -> Result<(), Error> {
-        let least = likeness::least_of_a_class(settings);
-        let reachable = self.reachable(made)?;
-        let odds = self.odds();
-        let keeps_enough = |joint: &Reachable, cap: f64| {
-            let items = joint.items();
-            let alone = odds::effective_share(items, silent(odds));
-            let log_weights = odds::log_weights(items, OddsUse { cap, ..odds });
-            let share = summarise(&log_weights).weight_ess;
-            let heavy = || tail_index(&log_weights).is_some_and(|index| index > HEAVIEST_TAIL);
-            share >= least * alone && (share >= HARMLESS * alone || !heavy())
-        };
-        let all = reachable.iter().flat_map(|joint| &joint.log_odds);
-        let largest = all.map(|v| odds.log_weight(f64::from(*v)));
-        let largest = largest.fold(f64::NEG_INFINITY, f64::max).exp();
-        let mut cap = odds.cap;
-        // A class that was content may no longer be: round after round until none asks for more.
-        loop {
-            let before = cap;
-            for joint in reachable.iter().filter(|joint| joint.likely) {
-                while !keeps_enough(joint, cap) && cap * odds.clip > 1.0 {
-                    cap = cap.min(largest) / STEP;
-                }
-            }
-            if cap == before {
-                self.set_cap(cap);
-                return Ok(());
-            }
-        }
-    }
-
-    /// Effective shares of every reachable joint class: without D_v, by odds without a cap, and as used.
-    fn shares(&self, made: &Rows) -> Result<BTreeMap<String, Shares>, Error> {
-        let odds = self.odds();
-        let uncapped = OddsUse {
-            cap: f64::INFINITY,
-            ..odds
-        };
-        let share = |joint: &Reachable| {
-            let at = |odds| odds::effective_share(joint.items(), odds);
-            let shares = Shares {
-                without_real: at(silent(odds)),
-                by_likelihood: at(uncapped),
-                used: at(odds),
-            };
-            (joint.query.text().to_owned(), shares)
-        };
-        Ok(self.reachable(made)?.iter().map(share).collect())
-    }
-
-    /// For every reachable joint class the least floor at which it has the wanted predicted purity,
-    /// lowered to what it can bear.
-    fn set_floors(
-        &mut self,
-        settings: &CalibrationSettings,
-        made: &Rows,
-        mut margins: BTreeMap<String, MarginFound>,
-        shares: &BTreeMap<String, Shares>,
-    ) -> Result<BTreeMap<String, JointClass>, Error> {
-        let mut floors = BTreeMap::from([("default".to_owned(), 0.0)]);
-        let mut report = BTreeMap::new();
-        for query in &self.queries {
-            let (weighting, rows) = self.drawn(query, made, None)?;
-            let item = |at| {
-                let explained = weighting.explain(rows.evidence(at))?;
-                Ok(purity::Item {
-                    log_weight: explained.log_weight,
-                    log_posterior: explained.posterior.ln(),
-                    predicted: explained.predicted,
-                })
-            };
-            let items = (0..rows.count())
-                .map(item)
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(said)?;
-            let supported = items.iter().filter(|i| i.log_weight.is_finite()).count();
-            let floor = if supported < REACHABLE {
-                0.0
-            } else {
-                floor_for(&items, settings)
-            };
-            let at = |floor: f64| {
-                purity::kept(&items, floor.ln()).map(|kept| Prediction {
-                    predicted_purity: kept.predicted_purity,
-                    effective_share: kept.effective_share,
-                })
-            };
-            let joint = JointClass {
-                supported,
-                margin: margins.remove(query.text()),
-                effective_share: shares.get(query.text()).copied(),
-                floor,
-                without_floor: at(0.0),
-                with_floor: at(floor),
-                presence: None,
-            };
-            report.insert(query.text().to_owned(), joint);
-            floors.insert(query.text().to_owned(), floor);
-        }
-        self.entry.floor = FloorValue::ByQuery(floors);
-        Ok(report)
-    }
-
-    /// Which joint classes the data holds, at their floors.
-    fn count_present(
-        &mut self,
-        real: &Rows,
-        labelling: &LabellingEntry,
-        joint_classes: &mut BTreeMap<String, JointClass>,
-    ) -> Result<(), Error> {
-        if self.bundle.labels().len() > MOST_LABELS {
-            return Ok(());
-        }
-        let class = |query: &Query| {
-            Ok(presence::Class {
-                query: query.clone(),
-                weighting: self.weighting(query, None)?,
-                floor: joint_classes
-                    .get(query.text())
-                    .map_or(0.0, |joint| joint.floor),
-            })
-        };
-        let classes = self.queries.iter().map(class);
-        let classes = classes.collect::<Result<Vec<_>, Error>>()?;
-        let found = presence::find(&classes, real, labelling)?;
-        self.entry.presence = presence::entry(&found);
-        for (query, found) in found {
-            if let Some(joint) = joint_classes.get_mut(&query) {
-                joint.presence = Some(found);
-            }
-        }
-        Ok(())
-    }
-
-    /// What is reported about the real output, on items that had no part in choosing it.
-    fn real_found(&self, chosen: &Choice, [real, generated]: [&Rows; 2]) -> RealFound {
-        let of_both = |log_odds: &dyn Fn(f32) -> f64| {
-            let of = |rows: &Rows| rows.real.iter().map(|&v| log_odds(v)).collect();
-            real_reliability(&[of(real), of(generated)])
-        };
-        let by_likelihood = self.entry.temperature.real;
-        let tried = chosen.tried.iter();
-        RealFound {
-            correction: self.correction.name().to_owned(),
-            tried: tried
-                .map(|t| (t.name.to_owned(), [t.loss, t.excess[0], t.excess[1]]))
-                .collect(),
-            by_likelihood,
-            cap: self.entry.odds_cap,
-            odds_clip: self.clip(),
-            auc: odds::auc(&real.real, &generated.real),
-            gain: self.gain([real, generated]),
-            before: of_both(&f64::from),
-            after: of_both(&|v| self.correction.log_odds(f64::from(v)) / by_likelihood),
-        }
-    }
-
-    /// How much nearer to real items the weights bring generated ones; see [`RealFound::gain`].
-    fn gain(&self, [real, generated]: [&Rows; 2]) -> f64 {
-        let odds = self.odds();
-        let log_weight = |v: &f32| odds.log_weight(self.correction.log_odds(f64::from(*v)));
-        let log_weights = |rows: &Rows| rows.real.iter().map(log_weight).collect::<Vec<f64>>();
-        let n = |rows: &Rows| rows.count().max(1) as f64;
-        let mean_log = log_weights(real).iter().sum::<f64>() / n(real);
-        mean_log - (log_sum_exp(log_weights(generated).into_iter()) - n(generated).ln())
-    }
-}
-
-/// D_v's odds, saying nothing.
-fn silent(odds: OddsUse) -> OddsUse {
-    OddsUse {
-        temperature: f64::INFINITY,
-        cap: f64::INFINITY,
-        ..odds
-    }
-}
-
-/// Floors are not lowered under this: an item that is more likely something else is no sample.
-const LEAST_LOWERED: u32 = 50;
-
-/// The floor that the purity asks for, lowered in hundredths to what leaves enough effective items,
-/// but not under one half.
-fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
-    let share =
-        |floor: f64| purity::kept(items, floor.ln()).map_or(0.0, |kept| kept.effective_share);
-    let least = settings.least_kept * share(0.0);
-    let wanted = purity::log_floor_for(items, settings.purity).map_or(1.0, f64::exp);
-    let wanted = wanted.min(settings.highest_floor);
-    let lowest = f64::from(LEAST_LOWERED) / 100.0;
-    if wanted <= lowest || share(wanted) >= least {
-        return wanted;
-    }
-    let hundredths = LEAST_LOWERED..=(wanted * 100.0) as u32;
-    let mut lowered = hundredths.rev().map(|n| f64::from(n) / 100.0);
-    lowered
-        .find(|&floor| share(floor) >= least)
-        .unwrap_or(lowest)
-}
-
-/// What corrected odds leave of generated items, and how right they are on items that they were not
-/// fitted to.
-pub(super) fn way_found(choice: &Choice, made: &Rows, clip: f64) -> WayFound {
-    let corrected = |v: &f32| choice.chosen.correction.log_odds(f64::from(*v)) as f32;
-    let items = Generated {
-        log_density: &vec![0.0; made.count()],
-        real_logits: &made.real.iter().map(corrected).collect::<Vec<_>>(),
-    };
-    WayFound {
-        effective_share: odds::effective_share(
-            items,
-            OddsUse {
-                temperature: choice.chosen.temperature,
-                clip,
-                cap: f64::INFINITY,
-            },
-        ),
-        reliability_error: real_reliability(&choice.held_out).error,
-        auc: None,
-        witnesses: None,
-        outside: None,
-    }
-}
-
-/// Predicted and seen shares of real items, from log odds of real and of generated ones, both sides
-/// counting alike.
-fn real_reliability([real, generated]: &[Vec<f64>; 2]) -> Reliability {
-    let of = |(side, is_real): (&Vec<f64>, bool)| -> Vec<(f64, bool, f64)> {
-        let weight = 1.0 / side.len().max(1) as f64;
-        let item = |log_odds: &f64| (1.0 / (1.0 + (-log_odds).exp()), is_real, weight);
-        side.iter().map(item).collect()
-    };
-    reliability([(real, true), (generated, false)].into_iter().flat_map(of))
 }
 
 /// Predicted and seen shares of labels, every label of every item once.
@@ -941,7 +541,7 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use s2m_core::calibration::correction::Corrected;
+    use s2m_core::calibration::correction::{Choice, Corrected};
     use s2m_testkit::{exact, linear};
 
     use super::*;
@@ -1129,44 +729,6 @@ mod tests {
             "{:?}",
             calibrated.found.warnings
         );
-    }
-
-    fn item(weight: f64, posterior: f64) -> purity::Item {
-        purity::Item {
-            log_weight: weight.ln(),
-            log_posterior: posterior.ln(),
-            predicted: posterior,
-        }
-    }
-
-    #[test]
-    fn a_floor_is_what_purity_asks_for_unless_it_costs_too_much() {
-        let settings = CalibrationSettings {
-            purity: 0.9,
-            least_kept: 0.5,
-            ..CalibrationSettings::default()
-        };
-        // Without the third item the mean posterior is 0.95.
-        let items = [item(1.0, 0.9), item(1.0, 1.0), item(1.0, 0.2)];
-        assert!((floor_for(&items, &settings) - 0.9).abs() < 1e-9);
-        // Only one in four items reaches the purity; keeping half of them asks for a lower floor.
-        let items = [
-            item(1.0, 0.95),
-            item(1.0, 0.6),
-            item(1.0, 0.5),
-            item(1.0, 0.5),
-        ];
-        let floor = floor_for(&items, &settings);
-        assert!(floor > 0.5 && floor <= 0.6, "{floor}");
-        // Nothing here is more likely right than wrong: half of the items would ask for 0.3.
-        let items = [
-            item(1.0, 0.4),
-            item(1.0, 0.3),
-            item(1.0, 0.2),
-            item(1.0, 0.1),
-        ];
-        assert_eq!(floor_for(&items, &settings), 0.5);
-        assert_eq!(floor_for(&[item(1.0, 0.95)], &settings), 0.0);
     }
 
     #[test]

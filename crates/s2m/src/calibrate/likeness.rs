@@ -9,9 +9,10 @@ use s2m_core::calibration::correction::{self, Corrected};
 use s2m_core::calibration::odds;
 use s2m_core::calibration::witness::{Witness, Witnesses};
 
-use super::choose::{held_out, way_found};
+use super::choose::held_out;
 use super::found::{Found, LikenessFound, WayFound};
 use super::held_out::{Half, Rows};
+use super::real::way_found;
 use super::{CalibrationSettings, Engine, Subject};
 use crate::error::Error;
 use crate::progress::Progress;

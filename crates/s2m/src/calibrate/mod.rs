@@ -1,7 +1,8 @@
 //! Calibration of a bundle from held-out items, each with the one label that it shows.
 //!
 //! - `held_out`: logits of real and of fresh generated items, from the bundle's own files;
-//! - `choose`: the order in which temperatures, corrections, floors and margins are chosen;
+//! - `choose`: the order in which temperatures, corrections, caps, floors and margins are chosen;
+//! - `margins`, `real`, `floors`: the parts of that choice;
 //! - `ensemble`: what networks that had no part in selecting say;
 //! - `likeness`: what witnesses say about the weights, and where odds are capped;
 //! - `presence`: which joint classes the data holds;
@@ -13,11 +14,14 @@
 mod audit;
 mod choose;
 mod ensemble;
+mod floors;
 pub mod found;
 pub(crate) mod held_out;
 pub(crate) mod likeness;
+mod margins;
 mod page;
 mod presence;
+mod real;
 
 use std::path::{Path, PathBuf};
 

@@ -177,7 +177,7 @@ struct Workshop<'a> {
 /// The networks of a chain, each trained when it is first asked for.
 struct Networks<'w, 'a> {
     workshop: &'w Workshop<'a>,
-    chain: Chain,
+    chain: &'w Chain,
     seed: u64,
     /// Whatever was asked for already, by name.
     known: BTreeMap<&'static str, Option<PathBuf>>,
@@ -186,7 +186,7 @@ struct Networks<'w, 'a> {
 }
 
 impl<'w, 'a> Networks<'w, 'a> {
-    fn new(workshop: &'w Workshop<'a>, chain: Chain, seed: u64) -> Self {
+    fn new(workshop: &'w Workshop<'a>, chain: &'w Chain, seed: u64) -> Self {
         Self {
             workshop,
             chain,
@@ -304,7 +304,7 @@ impl<'a> Workshop<'a> {
         runs: &mut Vec<Run>,
         save: &dyn Fn(&Made) -> Result<(), Error>,
     ) -> Result<Vec<Drawing>, Error> {
-        let mut networks = Networks::new(self, *chain, seed);
+        let mut networks = Networks::new(self, chain, seed);
         let mut sections = BTreeMap::new();
         let mut order: Vec<&Kept> = chain.lines.iter().collect();
         order.sort_by_key(|line| line.from.turn());
