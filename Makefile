@@ -41,6 +41,7 @@ bench: train         ## speed and memory, against PyTorch and a bare ONNX Runtim
 
 fuzz: $(LIBRARY) $(TORCH)   ## damaged files by the ten thousand; SEED=2 for others
 	S2M_FUZZ_CASES=10000 S2M_FUZZ_SEED=$(or $(SEED),1) $(CARGO) test --release -p s2m --test mutations -- --nocapture
+	S2M_FUZZ_CASES=10000 S2M_FUZZ_SEED=$(or $(SEED),1) $(CARGO) test --release -p s2m-cli --test program -- --nocapture damaged
 	S2M_FUZZ_CASES=10000 S2M_FUZZ_SEED=$(or $(SEED),1) $(WITH_TORCH) $(CARGO) test --release -p s2m-train --test training -- --nocapture damaged_run
 
 format:              ## format all code

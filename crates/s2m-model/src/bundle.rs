@@ -789,7 +789,7 @@ fn check_calibration(
     if let Some(wrong) = entry.presence.as_ref().and_then(|p| p.fault(labels)) {
         return fault(wrong);
     }
-    if let Some(cap) = entry.odds_cap.filter(|cap| !(*cap > 0.0)) {
+    if let Some(cap) = entry.odds_cap.filter(|cap| cap.is_nan() || *cap <= 0.0) {
         return fault(format!("odds_cap is {cap}; it must be above 0"));
     }
     match entry.odds_clip {

@@ -5,6 +5,7 @@
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use crate::folder::contents;
@@ -58,15 +59,58 @@ impl Noise {
     }
 }
 
+/// Ends the test where a case never ends; to be told whenever one begins.
+fn watch(what: String) -> Sender<usize> {
+    let (begun, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut case = 0;
+        loop {
+            match heard.recv_timeout(2 * PATIENCE) {
+                Ok(next) => case = next,
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    #[expect(clippy::print_stderr, reason = "the last words of a test")]
+                    {
+                        eprintln!("{what}, case {case} hangs");
+                    }
+                    std::process::abort();
+                }
+            }
+        }
+    });
+    begun
+}
+
 /// Damages one file of a folder again and again, and reads: `read` tells whether that went well.
 ///
 /// # Panics
 ///
 /// Where reading panics, takes too long or writes: a test has failed then.
-#[expect(clippy::print_stdout, reason = "`make fuzz` tells what it tried")]
 pub fn survive(kind: &str, folder: &Path, file: &str, read: &dyn Fn(&Path) -> bool) {
-    let cases = from_environment("S2M_FUZZ_CASES", CASES);
+    try_all(
+        from_environment("S2M_FUZZ_CASES", CASES),
+        kind,
+        folder,
+        file,
+        read,
+    );
+}
+
+/// The same with a tenth of the cases, where `read` starts a program.
+///
+/// # Panics
+///
+/// As [`survive`].
+pub fn survive_slow(kind: &str, folder: &Path, file: &str, read: &dyn Fn(&Path) -> bool) {
+    let cases = from_environment("S2M_FUZZ_CASES", CASES) / 10;
+    try_all(cases, kind, folder, file, read);
+}
+
+#[expect(clippy::print_stdout, reason = "`make fuzz` tells what it tried")]
+fn try_all(cases: usize, kind: &str, folder: &Path, file: &str, read: &dyn Fn(&Path) -> bool) {
     let seed = from_environment("S2M_FUZZ_SEED", 1);
+    let watched = watch(format!("{kind}: {file}, seed {seed}"));
+    let all = Instant::now();
     let path = folder.join(file);
     let sound = fs::read(&path).expect("the file is there");
     assert!(read(folder), "{kind}: {file} is sound");
@@ -75,6 +119,7 @@ pub fn survive(kind: &str, folder: &Path, file: &str, read: &dyn Fn(&Path) -> bo
         let damaged = noise.damage(&sound);
         fs::write(&path, &damaged).expect("the file can be written");
         let before = contents(folder, &[]);
+        watched.send(case).expect("the watch stays");
         let started = Instant::now();
         let read = std::panic::AssertUnwindSafe(|| read(folder));
         let outcome = catch_unwind(read);
@@ -93,5 +138,9 @@ pub fn survive(kind: &str, folder: &Path, file: &str, read: &dyn Fn(&Path) -> bo
         );
     }
     fs::write(&path, &sound).expect("the file can be written");
-    println!("{kind}, {file}: {cases} cases, {well} of them still usable");
+    let seconds = all.elapsed().as_secs_f64();
+    println!(
+        "{kind}, {file}: {cases} cases, {} refused, {well} still usable, {seconds:.1} s",
+        cases - well
+    );
 }

@@ -9,15 +9,17 @@
 //! Where a run file asks for it, weights and averages lie in 16 bits and the optimiser's memory is left out; a run
 //! that goes on from such a file starts its optimisers again, and is another run from there.
 //!
-//! Metadata: how far the training is, which replicas it holds, and the steps of each optimiser. A file appears whole or not at all.
+//! Metadata: how far the training is, which replicas it holds, the steps of each optimiser, and a checksum over all of it.
+//! A file appears whole or not at all.
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use s2m_model::disk::{crc32, read_plain};
+use safetensors::tensor::{Dtype, SafeTensors, TensorInfo, TensorView};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
 use crate::export::Stored;
@@ -75,6 +77,26 @@ pub struct Checkpoint {
 
 /// The fact about an optimiser that starts again.
 const FRESH: &str = "fresh";
+
+/// The fact that is the checksum of all else; files from before there was one are read without.
+const CHECKSUM: &str = "crc32";
+
+/// Last words of all facts in files without a checksum.
+const OLD_FACTS: [&str; 5] = ["step", "seconds", "replicas", "origin", "best"];
+
+const CHANGED: &str = "it has changed since it was written";
+
+/// Where a safetensors file keeps what is no tensor.
+const FACTS: &str = "__metadata__";
+
+/// Shape of every tensor in a file, and where its bytes begin.
+type Places = BTreeMap<String, (Vec<usize>, usize)>;
+
+/// Checksum of a file's facts, of its tensors' places and of all numbers.
+fn checksum(facts: &BTreeMap<String, String>, places: &Places, data: &[u8]) -> String {
+    let said = format!("{facts:?} {places:?}");
+    format!("{:08x}", crc32(&[said.as_bytes(), data]))
+}
 
 impl Checkpoint {
     /// Networks in training, and facts about the training.
@@ -156,35 +178,51 @@ impl Checkpoint {
             })
         };
         let kind = match self.stored {
-            Stored::Float32 => Dtype::F32,
-            Stored::Half => Dtype::F16,
+            Stored::Float32 => "F32",
+            Stored::Half => "F16",
         };
-        let data = self
-            .tensors
-            .iter()
-            .map(|(name, tensor)| {
-                let shape: Vec<usize> = tensor.size().iter().map(|&side| side as usize).collect();
-                Ok((name, shape, bytes(tensor)?))
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let views = data
-            .iter()
-            .map(|(name, shape, bytes)| {
-                Ok((
-                    (*name).clone(),
-                    TensorView::new(kind, shape.clone(), bytes)?,
-                ))
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let whole = serialize(views, &Some(self.facts.clone()))?;
-        write_whole(path, &whole)
+        let mut tensors: Vec<(&String, &Tensor)> = self.tensors.iter().collect();
+        tensors.sort_by_key(|(name, _)| *name);
+        let (mut header, mut places) = (BTreeMap::new(), Places::new());
+        let mut data = Vec::new();
+        for (name, tensor) in tensors {
+            let first = data.len();
+            data.extend(bytes(tensor)?);
+            let shape: Vec<usize> = tensor.size().iter().map(|&side| side as usize).collect();
+            let range = [first, data.len()];
+            let entry = json!({ "dtype": kind, "shape": shape, "data_offsets": range });
+            header.insert(name.as_str(), entry);
+            places.insert(name.clone(), (shape, first));
+        }
+        let mut facts: BTreeMap<String, String> = self.facts.clone().into_iter().collect();
+        facts.insert(CHECKSUM.to_owned(), checksum(&facts, &places, &data));
+        header.insert(FACTS, json!(facts));
+        // Facts in order, which the library does not promise: the same training gives the same bytes.
+        let mut header = serde_json::to_vec(&header)?;
+        header.resize(header.len().next_multiple_of(size_of::<u64>()), b' ');
+        let length = (header.len() as u64).to_le_bytes();
+        write_whole(path, &[&length[..], &header, &data].concat())
     }
 
     pub fn read(path: &Path) -> Result<Self> {
         let read = || -> Result<Self> {
-            let bytes = fs::read(path)?;
-            let (_, header) = SafeTensors::read_metadata(&bytes)?;
+            let bytes = read_plain(path)?;
+            let (length, header) = SafeTensors::read_metadata(&bytes)?;
             let file = SafeTensors::deserialize(&bytes)?;
+            let mut facts = header.metadata().clone().unwrap_or_default();
+            if let Some(noted) = facts.remove(CHECKSUM) {
+                let place = |(name, info): (String, &TensorInfo)| {
+                    (name, (info.shape.clone(), info.data_offsets.0))
+                };
+                let places = header.tensors().into_iter().map(place).collect();
+                let data = &bytes[size_of::<u64>() + length..];
+                let found = checksum(&facts.clone().into_iter().collect(), &places, data);
+                ensure!(noted == found, CHANGED);
+            } else {
+                // An unknown fact may be a checksum whose name was damaged.
+                let known = |name: &String| OLD_FACTS.iter().any(|fact| name.ends_with(fact));
+                ensure!(facts.keys().all(known), CHANGED);
+            }
             let tensor = |(name, view): (String, TensorView<'_>)| {
                 let shape: Vec<i64> = view.shape().iter().map(|&side| side as i64).collect();
                 let kind = match view.dtype() {
@@ -201,7 +239,7 @@ impl Checkpoint {
                     .into_iter()
                     .map(tensor)
                     .collect::<Result<_>>()?,
-                facts: header.metadata().clone().unwrap_or_default(),
+                facts,
                 stored: Stored::Float32,
             })
         };
@@ -211,6 +249,12 @@ impl Checkpoint {
                 path.display()
             )
         })
+    }
+
+    /// Whether it has the numbers of another, and says what that says.
+    pub fn holds(&self, other: &Self) -> bool {
+        let said = |(name, fact)| self.facts.get(name) == Some(fact);
+        self.tensors == other.tensors && other.facts.iter().all(said)
     }
 
     /// What the file says about itself under a name.

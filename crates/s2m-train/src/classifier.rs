@@ -109,6 +109,22 @@ fn every_1000() -> u64 {
 }
 
 impl ClassifierSettings {
+    /// Refuses what no run can do, whatever its data is.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            (1..=1 << 20).contains(&self.batch),
+            "`batch` must be from 1 to 1048576"
+        );
+        ensure!(self.epochs > 0, "`epochs` must be above 0");
+        self.calibration.check()?;
+        check_frozen(self)?;
+        ensure!(
+            self.real != RealSettings::Frozen { epochs: 0 },
+            "`epochs` of a frozen fit must be above 0"
+        );
+        Ok(())
+    }
+
     /// How the outputs of networks are corrected that were trained on one data set.
     fn balance_of(&self, data: &Loaded) -> Option<Balance> {
         self.balance.then(|| Balance::new(&data.observed))
@@ -433,17 +449,7 @@ fn picture(name: &str, least: i64, shape: &[usize]) -> Result<[i64; 3]> {
 
 /// Trains all classifiers, calibrates them on held-out items and writes the bundles.
 pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Result<()> {
-    ensure!(
-        (1..=1 << 20).contains(&settings.batch),
-        "`batch` must be from 1 to 1048576"
-    );
-    ensure!(settings.epochs > 0, "`epochs` must be above 0");
-    settings.calibration.check()?;
-    check_frozen(settings)?;
-    ensure!(
-        settings.real != RealSettings::Frozen { epochs: 0 },
-        "`epochs` of a frozen fit must be above 0"
-    );
+    settings.check()?;
     let folder = RunFolder::open(out, settings)?;
     if folder.finished() {
         return Ok(());

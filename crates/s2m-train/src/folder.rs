@@ -24,6 +24,13 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     write().with_context(|| format!("`{}` cannot be written", path.display()))
 }
 
+/// Reads a run file; unknown keys are errors that name the key.
+pub fn read_run_file<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = disk::read_plain_text(path)
+        .with_context(|| format!("run file `{}` cannot be read", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("run file `{}`", path.display()))
+}
+
 /// A run's folder.
 pub struct RunFolder {
     path: PathBuf,
@@ -33,7 +40,7 @@ impl RunFolder {
     /// Looks at a folder for a run; one that holds another run is refused. Nothing is written yet.
     pub fn open(path: &Path, settings: &impl Serialize) -> Result<Self> {
         let resolved = toml::to_string(settings).context("the run file cannot be written out")?;
-        if let Ok(found) = fs::read_to_string(path.join(RUN_FILE))
+        if let Ok(found) = disk::read_plain_text(&path.join(RUN_FILE))
             && found != resolved
         {
             bail!(
@@ -61,10 +68,7 @@ impl RunFolder {
 
     /// The resolved run file.
     pub fn settings<T: DeserializeOwned>(&self) -> Result<T> {
-        let file = self.join(RUN_FILE);
-        let text = fs::read_to_string(&file)
-            .with_context(|| format!("run file `{}` cannot be read", file.display()))?;
-        toml::from_str(&text).with_context(|| format!("run file `{}`", file.display()))
+        read_run_file(&self.join(RUN_FILE))
     }
 
     /// Writes the resolved run file: the folder is now this run's.

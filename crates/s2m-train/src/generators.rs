@@ -1,16 +1,16 @@
 //! Where generated items come from: the generators of a GAN run, or one from elsewhere.
 //!
 //! Generators of a GAN run are run by libtorch at every step. One from elsewhere is an ONNX file: its items are made
-//! once, before training, and drawn from at every step; so are those of a run of which only that file is left. So are the items of a GAN run where the trunk is a network from
-//! elsewhere, which sees every item once.
+//! once, before training, and drawn from at every step. So are the items of a GAN run of which only that file is left,
+//! and of one where the trunk is a network from elsewhere, which sees every item once.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::bundle::{Generator, sha256};
+use s2m_model::disk::{read_plain, read_plain_text};
 use s2m_model::manifest::{GeneratorEntry, Provenance};
 use s2m_model::networks::{Renderer, Requested};
 use serde::{Deserialize, Serialize};
@@ -118,7 +118,7 @@ impl ClassifierSettings {
     /// The run file of a finished GAN run.
     fn gan_settings(&self, folder: &Path) -> Result<GanSettings> {
         let file = folder.join("run.toml");
-        let text = fs::read_to_string(&file)
+        let text = read_plain_text(&file)
             .with_context(|| format!("GAN run `{}` cannot be read\nhint: `gan` is the --out folder of a finished `train gan`", file.display()))?;
         let gan: GanSettings =
             toml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
@@ -309,7 +309,7 @@ impl Generators {
                     recipes: subjects.recipes,
                     loaded: subjects.loaded,
                     replicas: subjects.replicas,
-                    sha256: sha256(&fs::read(&file)?),
+                    sha256: sha256(&read_plain(&file)?),
                     frozen: None,
                     source: Source::Run(gan, output),
                     made: None,
@@ -520,7 +520,7 @@ impl Own {
             "the generator makes items of shape {made:?}, the data has {shape:?}\nhint: give the data the generator's size"
         );
         let folder = own.file.parent().unwrap_or(std::path::Path::new(""));
-        let bytes = fs::read(folder.join(&entry.file))
+        let bytes = read_plain(&folder.join(&entry.file))
             .with_context(|| format!("network `{}` of the generator", entry.file))?;
         let renderer = Renderer::of(part, &machine.runtime, &machine.run)?;
         let proposals = Proposals::new(own.seed).at_stage(STAGE);

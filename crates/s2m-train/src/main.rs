@@ -1,15 +1,15 @@
 //! `s2m-train`: the training half of the program, started by `s2m train` and `s2m reproduce`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use s2m_model::disk::Lock;
+use s2m_model::disk::{Lock, read_plain_text};
 use s2m_train::device::{DeviceChoice, Machine};
+use s2m_train::folder::read_run_file;
 use s2m_train::stopped::{Diverged, Panicked};
-use serde::de::DeserializeOwned;
 
 /// Train the networks that `s2m` samples with
 #[derive(Parser)]
@@ -96,16 +96,18 @@ fn run() -> Result<()> {
     let _lock = Lock::beside(&args.out)?;
     match command {
         Command::Gan(args) => {
-            s2m_train::gan::train(&read(&args.file)?, &args.out, &args.machine()?)
+            s2m_train::gan::train(&read_run_file(&args.file)?, &args.out, &args.machine()?)
         }
         Command::Classifier(args) => {
-            s2m_train::classifier::train(&read(&args.file)?, &args.out, &args.machine()?)
+            s2m_train::classifier::train(&read_run_file(&args.file)?, &args.out, &args.machine()?)
         }
-        Command::Calibrate(args) => {
-            s2m_train::classifier::calibrate_again(&read(&args.file)?, &args.out, &args.machine()?)
-        }
+        Command::Calibrate(args) => s2m_train::classifier::calibrate_again(
+            &read_run_file(&args.file)?,
+            &args.out,
+            &args.machine()?,
+        ),
         Command::Referee(args) => {
-            s2m_train::referee::train(&read(&args.file)?, &args.out, &args.machine()?)
+            s2m_train::referee::train(&read_run_file(&args.file)?, &args.out, &args.machine()?)
         }
     }
 }
@@ -116,14 +118,7 @@ fn run_file() -> String {
         Command::Gan(run)
         | Command::Classifier(run)
         | Command::Calibrate(run)
-        | Command::Referee(run) => std::fs::read_to_string(run.file).ok(),
+        | Command::Referee(run) => read_plain_text(&run.file).ok(),
     };
     Program::try_parse().ok().and_then(file).unwrap_or_default()
-}
-
-/// A run file; unknown keys are errors that name the key.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("run file `{}` cannot be read", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("run file `{}`", path.display()))
 }

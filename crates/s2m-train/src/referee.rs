@@ -49,6 +49,18 @@ pub struct RefereeSettings {
     pub data: DataRecipe,
 }
 
+impl RefereeSettings {
+    /// Refuses what no run can do, whatever its data is.
+    pub fn check(&self) -> Result<()> {
+        ensure!(self.epochs > 0, "`epochs` must be above 0");
+        ensure!(
+            (1..=1 << 20).contains(&self.batch),
+            "`batch` must be from 1 to 1048576"
+        );
+        Ok(())
+    }
+}
+
 fn every_1000() -> u64 {
     1000
 }
@@ -114,11 +126,7 @@ struct Judge<'a> {
 
 /// Trains the referee and writes `referee.onnx` and what it reaches.
 pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Result<()> {
-    ensure!(settings.epochs > 0, "`epochs` must be above 0");
-    ensure!(
-        (1..=1 << 20).contains(&settings.batch),
-        "`batch` must be from 1 to 1048576"
-    );
+    settings.check()?;
     let folder = RunFolder::open(out, settings)?;
     if folder.finished() {
         return Ok(());

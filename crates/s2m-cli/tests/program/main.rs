@@ -4,6 +4,7 @@
 mod absent;
 mod adapting;
 mod careless;
+mod damaged;
 mod errors;
 mod eval;
 mod faults;

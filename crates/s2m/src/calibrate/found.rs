@@ -1,10 +1,10 @@
 //! What calibration found; `calibration.json` of a bundle holds exactly this.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use s2m_core::calibration::temperature::TemperatureFit;
+use s2m_model::disk::read_plain_text;
 use serde::{Deserialize, Serialize};
 
 use super::{PAGE, REPORT, page};
@@ -63,7 +63,7 @@ impl Found {
             path: path.clone(),
             reason,
         };
-        let text = fs::read_to_string(&path).map_err(|e| fail(e.to_string()))?;
+        let text = read_plain_text(&path).map_err(|e| fail(e.to_string()))?;
         serde_json::from_str(&text).map_err(|e| fail(e.to_string()))
     }
 
