@@ -184,7 +184,9 @@ impl<'a> Features<'a> {
             }
         }
         let whole = mean.iter().zip(first.iter());
-        whole.map(|(sum, origin)| origin + sum / items as f64).collect()
+        whole
+            .map(|(sum, origin)| origin + sum / items as f64)
+            .collect()
     }
 
     /// Values in a row.
@@ -204,8 +206,7 @@ impl<'a> Features<'a> {
 
     /// The features of one item.
     pub fn row(&self, item: usize) -> Row<'a> {
-        self.values
-            .part(item * self.width..(item + 1) * self.width)
+        self.values.part(item * self.width..(item + 1) * self.width)
     }
 
     /// One row per item.
@@ -233,7 +234,10 @@ mod tests {
             "feature 0 of item 2 is NaN"
         );
         let large = Features::of_doubles(&[0.0, 1e39], 1).unwrap_err();
-        assert_eq!(large.to_string(), format!("feature 0 of item 1 is {}", 1e39));
+        assert_eq!(
+            large.to_string(),
+            format!("feature 0 of item 1 is {}", 1e39)
+        );
     }
 
     #[test]

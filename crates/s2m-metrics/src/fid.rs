@@ -465,7 +465,10 @@ mod tests {
             let [real, generated] = [&real, &generated].map(|side| offset_by(side, offset));
             let sides = [&real, &generated].map(|side| Features::of_doubles(side, 8).unwrap());
             let found = fid_with_error(sides[0], sides[1]).unwrap();
-            assert!((found.value / wanted.value - 1.0).abs() < tolerance, "{found:?}");
+            assert!(
+                (found.value / wanted.value - 1.0).abs() < tolerance,
+                "{found:?}"
+            );
             assert!((found.standard_error / wanted.standard_error - 1.0).abs() < 10.0 * tolerance);
         }
     }

@@ -254,10 +254,7 @@ fn gather(
             items: all,
         });
     }
-    Ok(items
-        .iter()
-        .flat_map(|i| features.row(*i).iter())
-        .collect())
+    Ok(items.iter().flat_map(|i| features.row(*i).iter()).collect())
 }
 
 /// Draws `count` subsets of `size` items (or all, where there are fewer) of each side.
@@ -344,7 +341,11 @@ mod tests {
     #[test]
     fn an_offset_costs_no_digits() {
         let [real, generated] = two_sides();
-        let wanted = [67_727.563_217_735_53, 7.739_394_710_097_034e24, 7.739_113_952_622_99e32];
+        let wanted = [
+            67_727.563_217_735_53,
+            7.739_394_710_097_034e24,
+            7.739_113_952_622_99e32,
+        ];
         for (offset, wanted) in [0.0, 1e6, 1e8].into_iter().zip(wanted) {
             let real = offset_by(&real[..30 * 8], offset);
             let generated = offset_by(&generated[..20 * 8], offset);
@@ -379,7 +380,8 @@ mod tests {
     fn twin_error(x: Features<'_>, y: Features<'_>) -> f64 {
         let without = |side: Features<'_>, item: usize| -> Vec<f32> {
             let rows = side.rows().enumerate().filter(|(i, _)| *i != item);
-            rows.flat_map(|(_, row)| row.iter().map(|x| x as f32)).collect()
+            rows.flat_map(|(_, row)| row.iter().map(|x| x as f32))
+                .collect()
         };
         let width = x.width();
         let real = (0..x.items()).map(|i| twin(features(&without(x, i), width), y));
