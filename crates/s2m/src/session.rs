@@ -448,6 +448,7 @@ impl<'a> Session<'a> {
             reach: None,
             duplicates: 0,
             adaptation: None,
+            shared: target.shared(names),
             details: Details::Resample {
                 pool: 0,
                 effective: 0.0,
