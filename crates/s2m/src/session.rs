@@ -585,7 +585,7 @@ impl Job<'_, '_> {
             report.warnings.extend(record.warnings());
             report.adaptation = Some(record);
         }
-        let reach = Reach::of(pool, &target, drawn.log_weights.len())?;
+        let reach = Reach::of(session.bundle, pool, &target, drawn.log_weights.len())?;
         let writer = SampleWriter {
             session,
             pool,
