@@ -69,8 +69,12 @@ impl Tail {
     /// Share of all weight that may lie beyond the largest one seen: of a Pareto tail of index `k` the mean
     /// beyond a point is `1/(1 − k)` times it, and of `n` proposals one is expected beyond the largest.
     pub fn unseen(&self, largest_share: f64) -> f64 {
-        let upper = self.index + INDEX_ERRORS * self.error;
-        largest_share / (1.0 - upper.clamp(0.0, MAX_INDEX))
+        largest_share / (1.0 - self.upper().clamp(0.0, MAX_INDEX))
+    }
+
+    /// The upper limit of the index.
+    pub fn upper(&self) -> f64 {
+        self.index + INDEX_ERRORS * self.error
     }
 }
 

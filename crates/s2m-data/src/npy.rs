@@ -5,7 +5,7 @@
 //! header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }
 //! ```
 //!
-//! Bytes stay bytes; all other numbers become `f32`. Arrays of Python objects are refused: to read
+//! Bytes stay bytes; all other numbers become `f32`, or `f64` for who asks for their digits. Arrays of Python objects are refused: to read
 //! them is to run what the file says. The length of the file, or what a zip entry states, has to fit
 //! the shape exactly before any memory is reserved.
 //!
@@ -239,6 +239,29 @@ pub fn read(path: &Path, entry: Option<&str>) -> Result<Array, NpyError> {
     open(path, entry, |source| source.read())
 }
 
+/// Numbers with all their digits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Precise {
+    /// Numbers that 32 bits hold.
+    Single(Array),
+    /// Floats of 64 bits, and whole numbers of 32 or 64.
+    Double {
+        /// Size along each dimension.
+        shape: Vec<usize>,
+        /// The numbers, as many as the sizes multiply to.
+        values: Vec<f64>,
+    },
+}
+
+/// Reads an array as [`read`] does, and keeps numbers of 64 bits as they are.
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method itself is of one lifetime only"
+)]
+pub fn read_precise(path: &Path, entry: Option<&str>) -> Result<Precise, NpyError> {
+    open(path, entry, |source| source.read_precise())
+}
+
 /// Reads an array as [`read`] does, which may also be of texts: types `U` and `S`.
 ///
 /// What is not UTF-8 in texts of type `S`, and no character in those of type `U`, becomes `�`.
@@ -350,6 +373,29 @@ impl<R: Read> Source<R> {
     fn read(mut self) -> Result<Array, NpyError> {
         let (header, header_bytes) = self.parsed_header()?;
         self.numbers(header, header_bytes)
+    }
+
+    fn read_precise(mut self) -> Result<Precise, NpyError> {
+        let (header, header_bytes) = self.parsed_header()?;
+        let number = self.number_type(&header.descr)?;
+        if !number.is_wide() {
+            return self.numbers(header, header_bytes).map(Precise::Single);
+        }
+        let count = self.check_length(&header.shape, number.size(), header_bytes)?;
+        let values = number.read_doubles(&mut self.reader, count);
+        let values = values.map_err(|source| NpyError::Read {
+            place: self.place,
+            source,
+        })?;
+        let values = if header.fortran_order {
+            last_index_fastest(&values, &header.shape)
+        } else {
+            values
+        };
+        Ok(Precise::Double {
+            shape: header.shape,
+            values,
+        })
     }
 
     fn read_content(mut self) -> Result<Content, NpyError> {
@@ -741,6 +787,27 @@ impl Number {
         }
     }
 
+    /// Whether 32 bits may not hold its numbers.
+    fn is_wide(self) -> bool {
+        matches!(
+            self.kind,
+            Kind::I4 | Kind::I8 | Kind::U4 | Kind::U8 | Kind::F8
+        )
+    }
+
+    /// Numbers of a wide type.
+    fn read_doubles(self, reader: &mut impl Read, count: usize) -> io::Result<Vec<f64>> {
+        let big_endian = self.big_endian;
+        match self.kind {
+            Kind::I4 => floats(reader, count, big_endian, |b| i32::from_le_bytes(b).into()),
+            Kind::I8 => floats(reader, count, big_endian, |b| i64::from_le_bytes(b) as f64),
+            Kind::U4 => floats(reader, count, big_endian, |b| u32::from_le_bytes(b).into()),
+            Kind::U8 => floats(reader, count, big_endian, |b| u64::from_le_bytes(b) as f64),
+            Kind::F8 => floats(reader, count, big_endian, f64::from_le_bytes),
+            _ => unreachable!("other types fit into 32 bits"),
+        }
+    }
+
     fn read(self, reader: &mut impl Read, count: usize) -> io::Result<Values> {
         let big_endian = self.big_endian;
         Ok(Values::F32(match self.kind {
@@ -764,12 +831,12 @@ impl Number {
 }
 
 /// Numbers of N bytes each; `convert` is given the least significant byte first.
-fn floats<const N: usize>(
+fn floats<const N: usize, T>(
     reader: &mut impl Read,
     count: usize,
     big_endian: bool,
-    convert: impl Fn([u8; N]) -> f32,
-) -> io::Result<Vec<f32>> {
+    convert: impl Fn([u8; N]) -> T,
+) -> io::Result<Vec<T>> {
     let mut values = Vec::with_capacity(count);
     let mut buffer = vec![[0; N]; count.min(CHUNK)];
     while values.len() < count {
@@ -1010,6 +1077,26 @@ mod tests {
         ]
         .concat();
         [local, record, end].concat()
+    }
+
+    #[test]
+    fn wide_numbers_keep_their_digits_for_who_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("array.npy");
+        let read = |descr: &str, bytes: &[u8]| {
+            fs::write(&path, npy(descr, "(2,)", bytes)).unwrap();
+            read_precise(&path, None).unwrap()
+        };
+        let double = |values: [f64; 2]| Precise::Double {
+            shape: vec![2],
+            values: values.to_vec(),
+        };
+        let floats = [1e8 + 0.25, -3.0].map(f64::to_le_bytes).concat();
+        assert_eq!(read("<f8", &floats), double([1e8 + 0.25, -3.0]));
+        let whole = [(1_i64 << 40) + 1, -7].map(i64::to_be_bytes).concat();
+        assert_eq!(read(">i8", &whole), double([1_099_511_627_777.0, -7.0]));
+        let narrow = [0.5_f32, 2.0].map(f32::to_le_bytes).concat();
+        assert!(matches!(read("<f4", &narrow), Precise::Single(_)));
     }
 
     #[test]

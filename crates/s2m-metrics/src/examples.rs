@@ -31,3 +31,8 @@ pub(crate) fn two_sides() -> [Vec<f32>; 2] {
         scattered([2, 9, 11], 45, 0.5),
     ]
 }
+
+/// The same features in double precision, moved.
+pub(crate) fn offset_by(values: &[f32], offset: f64) -> Vec<f64> {
+    values.iter().map(|x| f64::from(*x) + offset).collect()
+}

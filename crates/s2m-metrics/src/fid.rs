@@ -23,7 +23,7 @@ use faer::{Accum, Mat, MatRef, Par, Side};
 use thiserror::Error;
 
 use crate::bootstrap::leave_one_out_error;
-use crate::features::Features;
+use crate::features::{Features, Row};
 
 /// Rows that enter the covariance at a time, so that only these are held as doubles.
 const BLOCK: usize = 1024;
@@ -166,15 +166,7 @@ impl Gaussian {
 
     fn of(features: Features<'_>) -> Self {
         let items = features.items();
-        let mut mean = vec![0.0; features.width()];
-        for row in features.rows() {
-            for (sum, &value) in mean.iter_mut().zip(row) {
-                *sum += f64::from(value);
-            }
-        }
-        for sum in &mut mean {
-            *sum /= items as f64;
-        }
+        let mean = Features::mean(&[features]);
         let mut covariance = scatter(features.rows(), &mean);
         let divisor = items as f64 - 1.0;
         scale_and_mirror(&mut covariance, 1.0 / divisor);
@@ -193,8 +185,8 @@ impl Gaussian {
         // About the old mean μ, the items left have the sum −Σ(x − μ) over those gone.
         let mut shift = vec![0.0; self.mean.len()];
         for row in gone.clone() {
-            for ((sum, &value), mean) in shift.iter_mut().zip(row).zip(&self.mean) {
-                *sum -= (f64::from(value) - mean) / left;
+            for ((sum, value), mean) in shift.iter_mut().zip(row.iter()).zip(&self.mean) {
+                *sum -= (value - mean) / left;
             }
         }
         let mut covariance = scatter(gone, &self.mean);
@@ -230,7 +222,7 @@ impl Gaussian {
 }
 
 /// `Σ (x − μ)(x − μ)ᵀ` over rows, the lower half.
-fn scatter<'a>(rows: impl Iterator<Item = &'a [f32]>, mean: &[f64]) -> Mat<f64> {
+fn scatter<'a>(rows: impl Iterator<Item = Row<'a>>, mean: &[f64]) -> Mat<f64> {
     let width = mean.len();
     let mut sum = Mat::zeros(width, width);
     let mut centred = Vec::with_capacity(BLOCK * width);
@@ -238,7 +230,7 @@ fn scatter<'a>(rows: impl Iterator<Item = &'a [f32]>, mean: &[f64]) -> Mat<f64> 
     while rows.peek().is_some() {
         centred.clear();
         for row in rows.by_ref().take(BLOCK) {
-            centred.extend(row.iter().zip(mean).map(|(&x, m)| f64::from(x) - m));
+            centred.extend(row.iter().zip(mean).map(|(x, m)| x - m));
         }
         let items = MatRef::from_row_major_slice(&centred, centred.len() / width, width);
         triangular::matmul(
@@ -318,7 +310,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::examples::{features, scattered, two_sides};
+    use crate::examples::{features, offset_by, scattered, two_sides};
 
     #[test]
     fn one_dimension_on_paper() {
@@ -460,6 +452,24 @@ mod tests {
                 (found / square / wanted - 1.0).abs() < 1e-4,
                 "{scale} {found}"
             );
+        }
+    }
+
+    /// The distance does not depend on where both sides lie, as far as 64 bits can tell.
+    #[test]
+    fn an_offset_changes_no_distance() {
+        let real = scattered([3, 7, 5], 205, 0.0);
+        let generated = scattered([2, 9, 11], 190, 0.5);
+        let wanted = fid_with_error(features(&real, 8), features(&generated, 8)).unwrap();
+        for (offset, tolerance) in [(0.0, 1e-12), (1e6, 1e-9), (1e8, 1e-7)] {
+            let [real, generated] = [&real, &generated].map(|side| offset_by(side, offset));
+            let sides = [&real, &generated].map(|side| Features::of_doubles(side, 8).unwrap());
+            let found = fid_with_error(sides[0], sides[1]).unwrap();
+            assert!(
+                (found.value / wanted.value - 1.0).abs() < tolerance,
+                "{found:?}"
+            );
+            assert!((found.standard_error / wanted.standard_error - 1.0).abs() < 10.0 * tolerance);
         }
     }
 

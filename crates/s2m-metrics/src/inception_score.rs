@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 use thiserror::Error;
 
 use crate::bootstrap::{Bootstrap, central_95};
-use crate::features::Features;
+use crate::features::{Features, Row};
 
 /// Splits of the original score.
 pub const DEFAULT_SPLITS: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
@@ -127,23 +127,23 @@ pub fn inception_score(
     })
 }
 
-fn log_softmax(logits: &[f32]) -> Vec<f64> {
-    let logits = logits.iter().map(|logit| f64::from(*logit));
+fn log_softmax(logits: Row<'_>) -> Vec<f64> {
+    let logits = logits.iter();
     let total = s2m_core::log_sum_exp(logits.clone());
     logits.map(|logit| logit - total).collect()
 }
 
 fn log_checked(rows: Features<'_>) -> Result<Vec<Vec<f64>>, InceptionScoreError> {
-    let check = |(item, row): (usize, &[f32])| {
-        if let Some(class) = row.iter().position(|p| !(0.0..=1.0).contains(p)) {
-            let value = row[class];
+    let check = |(item, row): (usize, Row<'_>)| {
+        if let Some(class) = row.iter().position(|p| !(0.0..=1.0).contains(&p)) {
+            let value = row.at(class) as f32;
             return Err(InceptionScoreError::NotAProbability { item, class, value });
         }
-        let sum: f64 = row.iter().map(|p| f64::from(*p)).sum();
+        let sum: f64 = row.iter().sum();
         if (sum - 1.0).abs() > SUM_TOLERANCE {
             return Err(InceptionScoreError::Sum { item, sum });
         }
-        Ok(row.iter().map(|p| f64::from(*p).ln()).collect())
+        Ok(row.iter().map(f64::ln).collect())
     };
     rows.rows().enumerate().map(check).collect()
 }

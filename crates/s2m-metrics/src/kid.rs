@@ -10,6 +10,15 @@
 //! The first two means leave out pairs of an item with itself. The estimate is therefore unbiased,
 //! whatever the number of items, and may be negative.
 //!
+//! What depends on one item of a pair only cancels between the means. So the kernel is taken about the
+//! mean c of all items, which leaves the distance as it is, and its digits too where features share a
+//! large offset:
+//!
+//! ```text
+//! k(x, y) − k(x, c) − k(c, y) + k(c, c) = 3ab(2s + a + b) + p(3m² + 3mp + p²)
+//! a = c·(x − c)/d,  b = c·(y − c)/d,  p = (x − c)·(y − c)/d,  s = |c|²/d + 1,  m = s + a + b
+//! ```
+//!
 //! [`kid`] takes all pairs. Its standard error is the delete-one jackknife over the items of both
 //! sides, from sums made in the same pass. Of the estimators at hand it is the one that does not
 //! turn too small on average (the Efron–Stein inequality), also when both sides are alike and the
@@ -57,22 +66,34 @@ pub(crate) struct BlockSums {
     columns: Vec<f64>,
 }
 
-/// Sums the kernel over the pairs of a block.
+/// Sums the kernel about the mean over the pairs of a block.
 pub(crate) fn kernel_sums(block: &Block<'_>) -> BlockSums {
+    match block.doubles() {
+        Some(products) => sums_of(block, block.pairs_of(&products)),
+        None => sums_of(block, block.pairs()),
+    }
+}
+
+fn sums_of<'p, P: Copy + Into<f64> + 'p>(
+    block: &Block<'_>,
+    pairs: impl Iterator<Item = (usize, usize, &'p [P])>,
+) -> BlockSums {
     let width = block.left.features.width() as f64;
     let slope = 1.0 / (block.left.scale * block.left.scale * width);
-    // Each of the two items brings half of the kernel's 1.
-    let part = |shifts: &[f64]| shifts.iter().map(|s| s / width + 0.5).collect::<Vec<_>>();
-    let left = part(&block.left.shifts[block.rows.clone()]);
-    let right = part(&block.right.shifts[block.columns.clone()]);
+    let centre = block.left.centre / width + 1.0;
+    let part = |slopes: &[f64]| slopes.iter().map(|s| s / width).collect::<Vec<_>>();
+    let left = part(&block.left.slopes[block.rows.clone()]);
+    let right = part(&block.right.slopes[block.columns.clone()]);
     let mut rows = vec![0.0; left.len()];
     let mut columns = vec![0.0; right.len()];
-    for (row, first, products) in block.pairs() {
+    for (row, first, products) in pairs {
+        let a = left[row];
         let pairs = products.iter().zip(&right[first..]);
         let mut sum = 0.0;
-        for ((product, right), column) in pairs.zip(&mut columns[first..]) {
-            let inner = f64::from(*product) * slope + (left[row] + right);
-            let kernel = inner * inner * inner;
+        for ((&product, b), column) in pairs.zip(&mut columns[first..]) {
+            let p = product.into() * slope;
+            let m = centre + a + b;
+            let kernel = 3.0 * a * b * (centre + m) + p * (3.0 * m * m + 3.0 * m * p + p * p);
             sum += kernel;
             *column += kernel;
         }
@@ -199,7 +220,7 @@ pub fn kid_over_subsets(
     for (number, subset) in subsets.iter().enumerate() {
         let x = gather("real", real, number, &subset.real)?;
         let y = gather("generated", generated, number, &subset.generated)?;
-        let of = |values| Features::new(values, real.width()).expect("rows of features");
+        let of = |values| Features::of_doubles(values, real.width()).expect("rows of features");
         let (x, y) = (of(&x), of(&y));
         SizeError::check_items("a subset of KID", "real", x, 2)?;
         SizeError::check_items("a subset of KID", "generated", y, 2)?;
@@ -223,7 +244,7 @@ fn gather(
     features: Features<'_>,
     subset: usize,
     items: &[usize],
-) -> Result<Vec<f32>, SubsetError> {
+) -> Result<Vec<f64>, SubsetError> {
     let all = features.items();
     if let Some(&item) = items.iter().find(|item| **item >= all) {
         return Err(SubsetError::OutOfRange {
@@ -233,11 +254,7 @@ fn gather(
             items: all,
         });
     }
-    Ok(items
-        .iter()
-        .flat_map(|i| features.row(*i))
-        .copied()
-        .collect())
+    Ok(items.iter().flat_map(|i| features.row(*i).iter()).collect())
 }
 
 /// Draws `count` subsets of `size` items (or all, where there are fewer) of each side.
@@ -271,7 +288,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::examples::{features, two_sides};
+    use crate::examples::{features, offset_by, two_sides};
+    use crate::features::Row;
 
     #[test]
     fn one_dimension_on_paper() {
@@ -318,11 +336,30 @@ mod tests {
         );
     }
 
+    // Python 3, the definition in exact fractions, with x and y of the first 30 and 20 items of
+    // `examples::two_sides` and offsets added in double precision.
+    #[test]
+    fn an_offset_costs_no_digits() {
+        let [real, generated] = two_sides();
+        let wanted = [
+            67_727.563_217_735_53,
+            7.739_394_710_097_034e24,
+            7.739_113_952_622_99e32,
+        ];
+        for (offset, wanted) in [0.0, 1e6, 1e8].into_iter().zip(wanted) {
+            let real = offset_by(&real[..30 * 8], offset);
+            let generated = offset_by(&generated[..20 * 8], offset);
+            let sides = [&real, &generated].map(|side| Features::of_doubles(side, 8).unwrap());
+            let found = kid(sides[0], sides[1]).unwrap();
+            assert!((found.value / wanted - 1.0).abs() < 1e-7, "{found:?}");
+        }
+    }
+
     /// The definition, in double precision.
     fn twin(x: Features<'_>, y: Features<'_>) -> f64 {
-        let kernel = |x: &[f32], y: &[f32]| {
-            let products = x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y));
-            (products.sum::<f64>() / x.len() as f64 + 1.0).powi(3)
+        let kernel = |x: Row<'_>, y: Row<'_>| {
+            let products = x.iter().zip(y.iter()).map(|(x, y)| x * y);
+            (products.sum::<f64>() / x.iter().len() as f64 + 1.0).powi(3)
         };
         let mean = |x: Features<'_>, y: Features<'_>, same: bool| {
             let (mut sum, mut count) = (0.0, 0.0);
@@ -343,7 +380,8 @@ mod tests {
     fn twin_error(x: Features<'_>, y: Features<'_>) -> f64 {
         let without = |side: Features<'_>, item: usize| -> Vec<f32> {
             let rows = side.rows().enumerate().filter(|(i, _)| *i != item);
-            rows.flat_map(|(_, row)| row.to_vec()).collect()
+            rows.flat_map(|(_, row)| row.iter().map(|x| x as f32))
+                .collect()
         };
         let width = x.width();
         let real = (0..x.items()).map(|i| twin(features(&without(x, i), width), y));

@@ -234,12 +234,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::features::Features;
+    use crate::features::{Features, Row};
     use crate::pairs::{across, within};
 
     /// All distances, sorted.
     fn twin(left: Features<'_>, right: Features<'_>, k: usize, same: bool) -> Vec<Vec<Near>> {
-        let of_item = |(owner, x): (usize, &[f32])| {
+        let of_item = |(owner, x): (usize, Row<'_>)| {
             let mut all: Vec<Near> = right
                 .rows()
                 .enumerate()

@@ -6,7 +6,8 @@
 //!
 //! A squared distance `|x|² + |y|² − 2 x·y` out of such products is known between two bounds: any
 //! order of summing `d` products errs by at most `γ Σ|xᵢ yᵢ| ≤ γ (|x|² + |y|²)/2`, with `γ` about
-//! `d` units of rounding. Who needs more asks [`squared_distance`], in double precision.
+//! `d` units of rounding. Who needs more asks [`squared_distance`], in double precision. Features of 64
+//! bits also have their products in double precision, for who sums products.
 //!
 //! Reference: Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1.
 
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
-use crate::features::Features;
+use crate::features::{Features, Row};
 
 /// Items on a side of a block. The products of one block fill a megabyte: about a core's own cache.
 const BLOCK: usize = 512;
@@ -33,11 +34,15 @@ pub(crate) struct Side<'a> {
     pub(crate) features: Features<'a>,
     /// Factor of the scaling, a power of two.
     pub(crate) scale: f64,
-    /// `c·x − |c|²/2` of each item about the mean c, so that `x·y` is the product of the moved items
-    /// divided by `scale²`, plus the shifts of x and y.
-    pub(crate) shifts: Vec<f64>,
+    /// `|c|²` of the mean c.
+    pub(crate) centre: f64,
+    /// `c·(x − c)` of each item about the mean c, so that `x·y` is the product of the moved items divided
+    /// by `scale²`, plus the slopes of x and y, plus `|c|²`.
+    pub(crate) slopes: Vec<f64>,
     /// Moved and scaled items, row after row.
     moved: Vec<f32>,
+    /// The same in double precision, where features of any side are.
+    doubles: Option<Vec<f64>>,
     /// Lower and upper parts of each squared norm, for bounds on distances.
     low: Vec<f32>,
     high: Vec<f32>,
@@ -46,9 +51,9 @@ pub(crate) struct Side<'a> {
 impl<'a> Side<'a> {
     /// Sides of one width with their mean and scale in common.
     pub(crate) fn together<const N: usize>(sides: [Features<'a>; N]) -> [Self; N] {
-        let centre = mean(&sides);
-        let distance = |row: &[f32]| {
-            let apart = row.iter().zip(&centre).map(|(&x, c)| f64::from(x) - c);
+        let centre = Features::mean(&sides);
+        let distance = |row: Row<'_>| {
+            let apart = row.iter().zip(&centre).map(|(x, c)| x - c);
             apart.map(|x| x * x).sum::<f64>().sqrt()
         };
         let rows = sides.iter().flat_map(Features::rows);
@@ -58,7 +63,15 @@ impl<'a> Side<'a> {
         } else {
             1.0
         };
-        sides.map(|features| Self::moved(features, &centre, scale))
+        let double = sides.iter().any(Features::are_double);
+        sides.map(|features| {
+            let mut side = Self::moved(features, &centre, scale);
+            side.doubles = double.then(|| {
+                let pairs = features.rows().flat_map(|row| row.iter().zip(&centre));
+                pairs.map(|(x, c)| (x - c) * scale).collect()
+            });
+            side
+        })
     }
 
     fn moved(features: Features<'a>, centre: &[f64], scale: f64) -> Self {
@@ -67,24 +80,22 @@ impl<'a> Side<'a> {
         let error = roundings / (1.0 - roundings.min(0.5));
         // Products may also underflow.
         let least = width * f64::from(f32::MIN_POSITIVE);
-        let half = dot(centre.iter().map(|c| (*c, *c))) / 2.0;
         let mut side = Self {
             features,
             scale,
-            shifts: Vec::with_capacity(features.items()),
-            moved: Vec::with_capacity(features.values().len()),
+            centre: dot(centre.iter().map(|c| (*c, *c))),
+            slopes: Vec::with_capacity(features.items()),
+            moved: Vec::with_capacity(features.items() * features.width()),
+            doubles: None,
             low: Vec::with_capacity(features.items()),
             high: Vec::with_capacity(features.items()),
         };
         for row in features.rows() {
-            let pairs = row
-                .iter()
-                .map(|x| f64::from(*x))
-                .zip(centre.iter().copied());
-            side.shifts.push(dot(pairs.clone()) - half);
+            let apart = row.iter().zip(centre).map(|(x, c)| x - c);
+            side.slopes
+                .push(dot(apart.clone().zip(centre.iter().copied())));
             let from = side.moved.len();
-            side.moved
-                .extend(pairs.map(|(x, c)| ((x - c) * scale) as f32));
+            side.moved.extend(apart.map(|x| (x * scale) as f32));
             let moved = side.moved[from..].iter().map(|x| f64::from(*x));
             let square = dot(moved.clone().zip(moved));
             side.low.push((square * (1.0 - error) - least) as f32);
@@ -104,22 +115,6 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The mean of all items on all sides; of nothing, zero.
-fn mean(sides: &[Features<'_>]) -> Vec<f64> {
-    let width = sides.first().map_or(0, Features::width);
-    let items: usize = sides.iter().map(Features::items).sum();
-    let mut mean = vec![0.0; width];
-    for row in sides.iter().flat_map(Features::rows) {
-        for (sum, &x) in mean.iter_mut().zip(row) {
-            *sum += f64::from(x);
-        }
-    }
-    for sum in &mut mean {
-        *sum /= items.max(1) as f64;
-    }
-    mean
-}
-
 /// Sum of products in eight partial sums, which the compiler can add side by side.
 fn dot(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
     let mut sums = [0.0; 8];
@@ -130,18 +125,27 @@ fn dot(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
 }
 
 /// The squared distance of two items in double precision: what all counts rest on.
-pub(crate) fn squared_distance(x: &[f32], y: &[f32]) -> f64 {
+pub(crate) fn squared_distance(x: Row<'_>, y: Row<'_>) -> f64 {
+    match (x, y) {
+        (Row::Single(x), Row::Single(y)) => sum_of_squares(x, y),
+        (Row::Single(x), Row::Double(y)) => sum_of_squares(x, y),
+        (Row::Double(x), Row::Single(y)) => sum_of_squares(x, y),
+        (Row::Double(x), Row::Double(y)) => sum_of_squares(x, y),
+    }
+}
+
+fn sum_of_squares<X: Copy + Into<f64>, Y: Copy + Into<f64>>(x: &[X], y: &[Y]) -> f64 {
     let mut sums = [0.0; 8];
     let (xs, ys) = (x.chunks_exact(8), y.chunks_exact(8));
     for (sum, (&x, &y)) in sums
         .iter_mut()
         .zip(xs.remainder().iter().zip(ys.remainder()))
     {
-        *sum += (f64::from(x) - f64::from(y)).powi(2);
+        *sum += (x.into() - y.into()).powi(2);
     }
     for (x, y) in xs.zip(ys) {
         for lane in 0..8 {
-            let apart = f64::from(x[lane]) - f64::from(y[lane]);
+            let apart = x[lane].into() - y[lane].into();
             sums[lane] += apart * apart;
         }
     }
@@ -165,11 +169,38 @@ impl Block<'_> {
     /// Each row as its place in the block, its first place among the columns and its products from
     /// there on: every pair of different items comes once.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
-        let rows = self.products.chunks_exact(self.columns.len());
+        self.pairs_of(self.products)
+    }
+
+    /// The same of any products, `[rows, columns]`.
+    pub(crate) fn pairs_of<'p, P>(
+        &'p self,
+        products: &'p [P],
+    ) -> impl Iterator<Item = (usize, usize, &'p [P])> {
+        let rows = products.chunks_exact(self.columns.len());
         rows.enumerate().map(|(row, products)| {
             let first = if self.diagonal { row + 1 } else { 0 };
             (row, first, &products[first..])
         })
+    }
+
+    /// The products in double precision, where features of a side are.
+    pub(crate) fn doubles(&self) -> Option<Vec<f64>> {
+        let width = self.left.features.width();
+        let left = &self.left.doubles.as_ref()?[self.rows.start * width..self.rows.end * width];
+        let right =
+            &self.right.doubles.as_ref()?[self.columns.start * width..self.columns.end * width];
+        let (rows, columns) = (self.rows.len(), self.columns.len());
+        let mut products = vec![0.0; rows * columns];
+        matmul(
+            MatMut::from_row_major_slice_mut(&mut products, rows, columns),
+            Accum::Replace,
+            MatRef::from_row_major_slice(left, rows, width),
+            MatRef::from_row_major_slice(right, columns, width).transpose(),
+            1.0,
+            Par::Seq,
+        );
+        Some(products)
     }
 
     /// The norms' part of lower bounds on scaled squared distances: subtract twice the product.
@@ -322,11 +353,10 @@ mod tests {
                         let exact = block.exact(row, column) * square;
                         assert!(f64::from(lower) <= exact && exact <= f64::from(upper),
                             "{lower} {exact} {upper}");
-                        let found = f64::from(*product) / square + side.shifts[row] + side.shifts[column];
+                        let found = f64::from(*product) / square + side.slopes[row] + side.slopes[column] + side.centre;
                         let (x, y) = (features.row(row), features.row(column));
-                        let real = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
-                        let wanted = dot(real(x).into_iter().zip(real(y)));
-                        let largest = features.values().iter().fold(0.0, |m: f64, x| m.max(f64::from(x.abs())));
+                        let wanted = dot(x.iter().zip(y.iter()));
+                        let largest = features.values().iter().fold(0.0, |m: f64, x| m.max(x.abs()));
                         assert!((found - wanted).abs() <= 1e-5 * width as f64 * largest * largest);
                         seen.push((row, column));
                     }

@@ -260,7 +260,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::examples::{features, two_sides};
+    use crate::examples::{features, offset_by, two_sides};
+    use crate::features::Row;
     use crate::pairs::squared_distance;
 
     fn neighbours(k: usize) -> NonZeroUsize {
@@ -269,6 +270,19 @@ mod tests {
 
     fn four(found: &Prdc) -> [f64; 4] {
         [found.precision, found.recall, found.density, found.coverage]
+    }
+
+    /// Features of 64 bits are compared as they are: with an offset at which 32 bits would hold none of their
+    /// digits, every ball holds what it held.
+    #[test]
+    fn an_offset_changes_no_ball() {
+        let [real, generated] = two_sides();
+        let wanted = prdc(features(&real, 8), features(&generated, 8), neighbours(5)).unwrap();
+        for offset in [1e6, 1e8] {
+            let [real, generated] = [&real, &generated].map(|side| offset_by(side, offset));
+            let sides = [&real, &generated].map(|side| Features::of_doubles(side, 8).unwrap());
+            assert_eq!(prdc(sides[0], sides[1], neighbours(5)).unwrap(), wanted);
+        }
     }
 
     #[test]
@@ -345,7 +359,7 @@ mod tests {
     /// The definition as it stands.
     fn twin(real: Features<'_>, generated: Features<'_>, k: usize) -> Prdc {
         let radii = |side: Features<'_>| -> Vec<f64> {
-            let radius = |(i, x): (usize, &[f32])| {
+            let radius = |(i, x): (usize, Row<'_>)| {
                 let others = side.rows().enumerate().filter(|(j, _)| *j != i);
                 let mut all: Vec<f64> = others.map(|(_, y)| squared_distance(x, y)).collect();
                 all.sort_by(f64::total_cmp);

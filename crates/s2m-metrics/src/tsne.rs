@@ -185,13 +185,8 @@ fn conditional(squares: &[f64], i: usize, entropy: f64) -> Vec<f64> {
 /// turned so that its largest value is positive. A component without variance is left out as zero.
 fn principal_components(items: Features<'_>) -> Result<Vec<[f64; 2]>, TsneError> {
     let (n, width) = (items.items(), items.width());
-    let mut mean = vec![0.0; width];
-    for row in items.rows() {
-        for (sum, &x) in mean.iter_mut().zip(row) {
-            *sum += f64::from(x) / n as f64;
-        }
-    }
-    let centred = Mat::from_fn(n, width, |i, j| f64::from(items.row(i)[j]) - mean[j]);
+    let mean = Features::mean(&[items]);
+    let centred = Mat::from_fn(n, width, |i, j| items.row(i).at(j) - mean[j]);
     let by_features = width < n;
     let products = if by_features {
         centred.transpose() * &centred

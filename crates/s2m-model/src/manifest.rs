@@ -410,6 +410,9 @@ pub struct CalibrationEntry {
     /// What networks that have no part in selecting say about generated items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ensemble: Option<EnsembleEntry>,
+    /// Probability that a held-out real item has a larger real logit than a generated one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auc: Option<f64>,
     /// `Σ |AUC − ½|` by which witnesses still tell weighted generated items from real ones; left out where
     /// they no longer do, and where nobody asked them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -569,6 +572,7 @@ impl Default for CalibrationEntry {
             floor: FloorValue::Same(0.0),
             audit: None,
             ensemble: None,
+            auc: None,
             witnesses: None,
             presence: None,
         }

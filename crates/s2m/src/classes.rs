@@ -175,7 +175,7 @@ fn reach(
     }
     let mut target = Target::new(weighting, Sequence::all());
     weigh_many(pool, &mut target, proposals, progress)?;
-    Reach::of(pool, &target, proposals)
+    Reach::of(session.bundle, pool, &target, proposals)
 }
 
 /// What adaptation makes of one joint class; none where its pilot finds too little.

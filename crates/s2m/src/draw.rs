@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use s2m_core::labels::LabelSet;
+use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::posterior::ItemPosterior;
 use s2m_core::proposals::Purpose;
 use s2m_core::samplers::{Draw, Failure, Goal, History, Next, Sampler, mh};
@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::presence::Cause;
 use crate::progress::Progress;
+use crate::report::{Shared, Taken};
 use crate::samplers::SamplerChoice;
 use crate::sequence::Sequence;
 
@@ -73,17 +74,27 @@ impl Claim {
     }
 }
 
+/// The share of uniform numbers that queries have claimed at a proposal.
+pub(crate) fn claimed(
+    claims: &[Claim],
+    number: u64,
+    evidence: Evidence<'_>,
+) -> Result<f64, LogitError> {
+    let mut taken: f64 = 0.0;
+    for claim in claims {
+        taken += (1.0 - taken) * claim.share(number, evidence, (-taken).ln_1p())?;
+    }
+    Ok(taken)
+}
+
 /// What is left of a proposal: its log weight and the log of its uniform number, where nobody has claimed it.
-fn unclaimed(
+pub(crate) fn unclaimed(
     claims: &[Claim],
     number: u64,
     evidence: Evidence<'_>,
     (log_weight, log_uniform): (f64, f64),
 ) -> Result<(f64, f64), LogitError> {
-    let mut taken: f64 = 0.0;
-    for claim in claims {
-        taken += (1.0 - taken) * claim.share(number, evidence, (-taken).ln_1p())?;
-    }
+    let taken = claimed(claims, number, evidence)?;
     let left = log_uniform.exp() - taken;
     if left <= 0.0 {
         return Ok((f64::NEG_INFINITY, log_uniform));
@@ -105,6 +116,25 @@ impl Target {
             log_room: 0.0,
             refused: None,
         }
+    }
+
+    /// How its proposals are shared, for a report; none where they are not.
+    pub(crate) fn shared(&self, labels: &Labels) -> Option<Shared> {
+        let taken = |claim: &Claim| {
+            let conditional = claim.classes.0 > 1;
+            let classes = claim.classes.1.iter().filter(|_| conditional);
+            Taken {
+                query: claim.weighting.query().text().to_owned(),
+                log_cap: claim.log_cap,
+                floor: claim.weighting.floor(),
+                classes: classes.map(|c| labels.name(c).to_owned()).collect(),
+            }
+        };
+        let alone = self.claims.is_empty() && self.log_room == 0.0;
+        (!alone).then(|| Shared {
+            log_room: self.log_room,
+            before: self.claims.iter().map(taken).collect(),
+        })
     }
 }
 

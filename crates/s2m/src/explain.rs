@@ -12,17 +12,19 @@ use s2m_model::disk::read_plain_text;
 use serde::{Deserialize, Serialize};
 
 use crate::adapt::{Record, Stored};
-use crate::draw::{Target, draw};
+use crate::cover;
+use crate::draw::{Claim, Target, claimed, draw, unclaimed};
 use crate::error::Error;
 use crate::models;
 use crate::output::csv_fields;
 use crate::pool::{Origin, Pool};
 use crate::progress::Progress;
-use crate::report::RuleName;
+use crate::report::{RuleName, Shared, Taken};
 use crate::sample::PROPOSAL;
 use crate::samplers::Details;
 use crate::session::{Machine, Refusal, Session, refusal};
 use crate::settings::SampleSettings;
+use crate::weigh;
 
 /// Samples of the short draw that fixes the cap.
 const PILOT_SAMPLES: usize = 256;
@@ -89,6 +91,10 @@ pub struct Explained {
     pub log_cap: Option<f64>,
     /// Probability with which `reject` accepts a proposal of this weight.
     pub acceptance: Option<f64>,
+    /// Uniform numbers below this belong to queries that were drawn before with the same proposals; absent where there
+    /// are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<f64>,
     /// The proposal's own uniform number.
     pub uniform: f64,
     /// Whether it is accepted.
@@ -121,6 +127,7 @@ struct RunRecord {
     class_rule: Option<RuleName>,
     details: Details,
     adaptation: Option<Record>,
+    shared: Option<Shared>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -213,7 +220,12 @@ fn by_a_run(
         .iter()
         .filter_map(|name| bundle.labels().find(name))
         .collect();
-    let (mut pool, target) = session.known_plan(query, used, record.class_rule)?;
+    let (mut pool, mut target) = session.known_plan(query, used, record.class_rule)?;
+    if let Some(shared) = &record.shared {
+        target.log_room = shared.log_room;
+        let claim = |taken: &Taken| claim(&session, taken, shared.log_room);
+        target.claims = shared.before.iter().map(claim).collect::<Result<_, _>>()?;
+    }
     if record.adaptation.is_some() {
         let stored = Stored::open(&folder.join(PROPOSAL), bundle)?;
         if stored.mixture.is_some() {
@@ -237,6 +249,32 @@ fn by_a_run(
     };
     explained.accepted = sample.is_some();
     Ok(explained)
+}
+
+/// What a query took that was drawn before with the same proposals.
+fn claim(session: &Session<'_>, taken: &Taken, log_room: f64) -> Result<Claim, Error> {
+    let bundle = session.bundle;
+    let query = Query::parse(&taken.query, bundle.labels())?;
+    let mut settings = session.settings.clone();
+    settings.overrides.floor = Some(taken.floor);
+    let weighting = weigh::weighting(bundle, &query, &settings)?;
+    let names = taken.classes.iter();
+    let used = names
+        .filter_map(|name| bundle.labels().find(name))
+        .collect();
+    let (weighting, classes) = match bundle.classes() {
+        Some(classes) => {
+            let shares = cover::equal_shares(used, classes);
+            (session.with_classes(weighting, &shares)?, classes as u64)
+        }
+        None => (weighting, 1),
+    };
+    Ok(Claim {
+        weighting,
+        log_cap: taken.log_cap,
+        log_room,
+        classes: (classes, used),
+    })
 }
 
 /// The row of a run's table that holds a proposal, counted from 0.
@@ -276,8 +314,22 @@ fn weighed(
     })?;
     let uniform = pool.proposals().uniform(Purpose::Accept, number);
     let names = session.bundle.labels();
+    let logit = |source| Error::Logit {
+        proposal: number,
+        source,
+    };
+    let taken = claimed(&target.claims, number, evidence).map_err(logit)?;
+    let own = (explained.log_weight, uniform.ln());
+    let (log_weight, log_uniform) =
+        unclaimed(&target.claims, number, evidence, own).map_err(logit)?;
     let accepted =
-        log_cap.is_some_and(|cap| reject::accepts(explained.log_weight, uniform.ln(), cap));
+        log_cap.is_some_and(|cap| reject::accepts(log_weight, log_uniform + target.log_room, cap));
+    let shared = !target.claims.is_empty() || target.log_room != 0.0;
+    let log_left = (-taken).ln_1p();
+    let acceptance = |cap: f64| {
+        let of_left = (explained.log_weight - log_left - cap).min(0.0) - target.log_room;
+        (log_left + of_left).exp()
+    };
     Ok(Explained {
         query: target.weighting.query().text().to_owned(),
         proposal: number,
@@ -311,10 +363,20 @@ fn weighed(
         log_latent_ratio,
         log_weight: explained.log_weight,
         log_cap,
-        acceptance: log_cap.map(|cap| (explained.log_weight - cap).min(0.0).exp()),
+        acceptance: log_cap.map(acceptance),
+        claimed: (shared && log_cap.is_some()).then_some(taken),
         uniform,
         accepted,
-        verdict: verdict(&explained, log_cap.map(|_| accepted)),
+        verdict: match log_cap {
+            Some(_) if shared && uniform < taken && explained.log_weight.is_finite() => {
+                "not kept: its uniform number belongs to a query that was drawn before this one"
+                    .to_owned()
+            }
+            Some(_) if accepted && taken > 0.0 => {
+                "kept by `reject`: its uniform number lies in the interval of this query".to_owned()
+            }
+            _ => verdict(&explained, log_cap.map(|_| accepted)),
+        },
     })
 }
 

@@ -5,6 +5,7 @@
 //! real output is right. One that says nothing has reach 1, one that tells everything apart 0.
 
 use s2m_core::diagnostics::Moments;
+use s2m_model::bundle::Bundle;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::{Target, pieces};
@@ -21,11 +22,16 @@ pub struct Reach {
     pub share: f64,
     /// Its 95 % interval.
     pub between: [f64; 2],
+    /// How well the real output tells held-out items from generated ones, where the bundle knows it: at 0.5 it says
+    /// nothing, and its reach is 1 whatever is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auc: Option<f64>,
 }
 
 impl Reach {
     /// By the first positions of a target.
     pub(crate) fn of(
+        bundle: &Bundle,
         pool: &Pool<'_>,
         target: &Target,
         positions: usize,
@@ -46,18 +52,30 @@ impl Reach {
         Ok(odds.mean().map(|mean| Self {
             share: mean.value,
             between: mean.between,
+            auc: bundle.manifest().calibration.auc,
         }))
+    }
+
+    /// The share, its interval, and how far the real output is to be believed.
+    pub fn in_words(&self) -> String {
+        let [low, high] = self.between;
+        let auc = self
+            .auc
+            .map_or(String::new(), |auc| format!(" whose AUC is {auc:.3},"));
+        format!(
+            "by the real output,{auc} proposals account for {:.1} % of the data ({:.1} to {:.1} % at 95 %)",
+            100.0 * self.share,
+            100.0 * low,
+            100.0 * high
+        )
     }
 
     /// What to know where it is small, beyond what chance explains.
     pub(crate) fn warning(self) -> Option<String> {
-        let [low, high] = self.between;
-        (self.share < LEAST && high < 1.0).then(|| {
+        (self.share < LEAST && self.between[1] < 1.0).then(|| {
             format!(
-                "by the real output, proposals account for {:.1} % of the data ({:.1} to {:.1} % at 95 %); what the generator does not make is in no sample, and in no error bound",
-                100.0 * self.share,
-                100.0 * low,
-                100.0 * high
+                "{}; what the generator does not make is in no sample, and in no error bound",
+                self.in_words()
             )
         })
     }
@@ -72,6 +90,7 @@ mod tests {
         let reach = |share: f64, half: f64| Reach {
             share,
             between: [share - half, share + half],
+            auc: None,
         };
         assert_eq!(reach(0.98, 0.001).warning(), None);
         assert_eq!(reach(0.95, 0.06).warning(), None);
@@ -80,6 +99,14 @@ mod tests {
         assert!(
             told.starts_with("by the real output, proposals account for 94.5 % of the data (94.0 to 95.0 % at 95 %)"),
             "{told}"
+        );
+        let known = Reach {
+            auc: Some(0.8312),
+            ..reach(1.0, 0.01)
+        };
+        assert_eq!(
+            known.in_words(),
+            "by the real output, whose AUC is 0.831, proposals account for 100.0 % of the data (99.0 to 101.0 % at 95 %)"
         );
     }
 }

@@ -90,12 +90,38 @@ pub struct Report {
     /// What adaptation of the latent distribution did; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptation: Option<Record>,
+    /// What other queries had taken of the shared proposals; absent where the query was drawn alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<Shared>,
     /// What only the sampler can tell.
     pub details: Details,
     /// Things to know.
     pub warnings: Vec<String>,
     /// Wall-clock seconds of the run that finished.
     pub seconds: f64,
+}
+
+/// How proposals are shared with queries that are drawn with this one, so that none goes to two of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Shared {
+    /// Log of what the acceptance is divided by, so that those of all queries fit into 1.
+    pub log_room: f64,
+    /// The queries before this one, in their order.
+    pub before: Vec<Taken>,
+}
+
+/// What one of them takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// The query.
+    pub query: String,
+    /// Log of its cap, on weights over what was left when it was drawn.
+    pub log_cap: f64,
+    /// Its floor.
+    pub floor: f64,
+    /// Classes that it asked of a conditional generator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
 }
 
 /// How classes are dealt out to proposals.

@@ -167,3 +167,29 @@ impl From<&Info> for Details {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A margin of 1 cannot be raised.
+    #[test]
+    fn advice_names_only_what_can_be_done() {
+        let nothing = [
+            Failure::Unreachable {
+                proposals: 1000,
+                supported: 0,
+            },
+            Failure::Stalled {
+                proposals: 1000,
+                stages: 3,
+            },
+        ];
+        let sampler = SamplerChoice::Reject { tv: 0.01 };
+        for failure in &nothing {
+            let raises =
+                |floor, margin| sampler.advice(failure, floor, margin).contains("--margin");
+            assert!(raises(0.0, 0.5) && !raises(0.0, 1.0) && !raises(0.3, 1.0));
+        }
+    }
+}

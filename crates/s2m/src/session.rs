@@ -449,6 +449,7 @@ impl<'a> Session<'a> {
             reach: None,
             duplicates: 0,
             adaptation: None,
+            shared: target.shared(names),
             details: Details::Resample {
                 pool: 0,
                 effective: 0.0,
@@ -585,7 +586,7 @@ impl Job<'_, '_> {
             report.warnings.extend(record.warnings());
             report.adaptation = Some(record);
         }
-        let reach = Reach::of(pool, &target, drawn.log_weights.len())?;
+        let reach = Reach::of(session.bundle, pool, &target, drawn.log_weights.len())?;
         let writer = SampleWriter {
             session,
             pool,

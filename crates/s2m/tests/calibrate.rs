@@ -97,6 +97,7 @@ fn exact_networks_need_no_calibration() {
     assert_eq!(kept.temperature.real, found.real.by_likelihood);
     assert_eq!(kept.odds_cap, found.real.cap);
     assert_eq!(kept.witnesses, None);
+    assert_eq!(kept.auc, Some(found.real.auc));
     assert_eq!(kept.presence.as_ref().unwrap().classes.len(), 3);
     let page = fs::read_to_string(out.join(PAGE)).unwrap();
     assert!(page.contains("A - B") && !page.contains("<script"));
@@ -211,6 +212,9 @@ fn an_audit_corrects_what_is_predicted() {
     .remove(0)
     .unwrap();
     assert!(report.calibration.audited && report.predicted_purity > 0.99);
+    // How far the real output is to be believed stands beside what it says.
+    let auc = models::open(&out).unwrap().manifest().calibration.auc;
+    assert!(auc.is_some() && report.reach.unwrap().auc == auc);
 }
 
 /// In place only the calibration changes: the networks and what scores proposals stay, banks with them.

@@ -229,3 +229,99 @@ fn inception_looks_at_pictures_of_any_size() {
     let score = measure(Metric::Is).value.unwrap();
     assert!((1.0..1001.0).contains(&score), "{score}");
 }
+
+/// Two halves of equal brightness have equal logits: the referee says the first class.
+#[test]
+fn ties_of_a_referee_go_to_the_first_class() {
+    let folder = tempfile::tempdir().unwrap();
+    let referee = folder.path().join("halves.onnx");
+    write_network(&referee, [1, 1, 2]);
+    let grey = {
+        let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 1, 2), }\n";
+        let length = (header.len() as u16).to_le_bytes();
+        let levels = [9, 9, 200, 200, 30, 30];
+        [b"\x93NUMPY\x01\0", &length[..], header.as_bytes(), &levels].concat()
+    };
+    let items = folder.path().join("items.npy");
+    fs::write(&items, grey).unwrap();
+    for (query, wanted) in [("\"0\"", 1.0), ("\"1\"", 0.0)] {
+        let found = evaluate(
+            &Request {
+                real: &items,
+                generated: &items,
+                training: None,
+                features: None,
+                referee: Some(&referee),
+                query: Some(query),
+                labels: &[],
+                metrics: &[Metric::Accuracy],
+                skip_bad: false,
+                cache: None,
+                machine: Machine::default(),
+                html: None,
+            },
+            &Silent,
+        );
+        let measures = found.unwrap().pooled.measures;
+        assert_eq!(measures[0].value, Some(wanted), "{query}: {measures:?}");
+    }
+}
+
+/// An array of 64 bits as NumPy writes it.
+fn doubles(width: usize, values: &[f64]) -> Vec<u8> {
+    let shape = format!("({}, {width})", values.len() / width);
+    let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let length = (header.len() as u16).to_le_bytes();
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    [b"\x93NUMPY\x01\0", &length[..], header.as_bytes(), &bytes].concat()
+}
+
+/// Features of 64 bits are compared as they are given: where both sides lie makes no difference.
+#[test]
+fn an_offset_of_features_in_64_bits_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |item: usize, factor: usize| ((item * item * factor + 7 * item) % 101) as f64 / 8.0;
+    let measured = |offset: f64| {
+        for (name, factor, items) in [("real.npy", 3, 600), ("made.npy", 5, 400)] {
+            let values: Vec<f64> = (0..items).map(|item| at(item, factor) + offset).collect();
+            fs::write(folder.path().join(name), doubles(2, &values)).unwrap();
+        }
+        let found = evaluate(
+            &Request {
+                real: &folder.path().join("real.npy"),
+                generated: &folder.path().join("made.npy"),
+                training: None,
+                features: None,
+                referee: None,
+                query: None,
+                labels: &[],
+                metrics: &[
+                    Metric::Fid,
+                    Metric::Precision,
+                    Metric::Recall,
+                    Metric::Density,
+                    Metric::Coverage,
+                    Metric::Diversity,
+                    Metric::Duplicates,
+                ],
+                skip_bad: false,
+                cache: None,
+                machine: Machine::default(),
+                html: Some(&folder.path().join("page.html")),
+            },
+            &Silent,
+        );
+        let measures = found.unwrap().pooled.measures;
+        let values = measures.iter().map(|m| (m.metric, m.value.unwrap()));
+        values.collect::<Vec<_>>()
+    };
+    let wanted = measured(0.0);
+    for offset in [1e6, 1e8] {
+        for ((metric, found), (_, wanted)) in measured(offset).into_iter().zip(&wanted) {
+            assert!(
+                (found - wanted).abs() <= 1e-6 * wanted.abs(),
+                "{metric:?} at {offset}: {found}, not {wanted}"
+            );
+        }
+    }
+}

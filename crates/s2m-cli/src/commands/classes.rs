@@ -116,13 +116,7 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
             found.posterior
         )?;
         if let Some(reach) = found.reach {
-            writeln!(
-                streams.err,
-                "by the real output, proposals account for {:.1} % of the data ({:.1} to {:.1} % at 95 %)",
-                100.0 * reach.share,
-                100.0 * reach.between[0],
-                100.0 * reach.between[1]
-            )?;
+            writeln!(streams.err, "{}", reach.in_words())?;
         }
     }
     Ok(Answer::Yes)

@@ -141,8 +141,12 @@ fn show(e: &Explained, streams: &mut Streams<'_>) -> Result<()> {
         rows.extend([
             line("log cap", format!("{log_cap:.4}")),
             line("acceptance", format!("{acceptance:.4}")),
-            line("its uniform number", format!("{:.4}", e.uniform)),
         ]);
+        if let Some(claimed) = e.claimed {
+            let range = format!("{claimed:.4} to {:.4}", claimed + acceptance);
+            rows.push(line("uniform numbers of this query", range));
+        }
+        rows.push(line("its uniform number", format!("{:.4}", e.uniform)));
     }
     // Left-aligned values read better here than a table of numbers.
     let width = rows

@@ -181,7 +181,7 @@ impl Toy {
 fn an_unknown_manifest_key_is_named() {
     let mut toy = Toy::new();
     toy.manifest("floor = 0.0", "floor = 0.0\nflour = 1.0");
-    toy.refused("error: model.toml: line 41: unknown field `flour`, expected one of `posterior`, `temperature`, `correction`, `odds_clip`, `odds_cap`, `margin`, `floor`, `audit`, `ensemble`, `witnesses`, `presence`");
+    toy.refused("error: model.toml: line 41: unknown field `flour`, expected one of `posterior`, `temperature`, `correction`, `odds_clip`, `odds_cap`, `margin`, `floor`, `audit`, `ensemble`, `auc`, `witnesses`, `presence`");
 }
 
 #[test]
@@ -281,6 +281,29 @@ fn outputs_that_do_not_fit_the_labels_are_named() {
     toy.refused(
         "error: `classifier.onnx` has no output `logits`; it has `class_logits`, `real_logit`",
     );
+}
+
+#[test]
+fn shares_that_do_not_sum_to_one_are_refused() {
+    let mut toy = Toy::new();
+    toy.manifest("observed = [0.5, 0.5]", "observed = [0.5, 0.9]");
+    toy.refused("error: model.toml: labelling.observed sums to 1.4, not to 1\nhint: give each label's share of the training items; every item shows one label");
+}
+
+/// The fault is the network's, so it is named, and not what `model.toml` says about it.
+#[test]
+fn a_class_index_of_floats_is_named() {
+    let mut toy = Toy::new();
+    toy.files = exact::toy(exact::ToyLabels::OneOf, exact::ToyGenerator::Conditional);
+    let mut g = GraphBuilder::new("floats");
+    let z = g.input("z", &[4], Element::F32).unwrap();
+    let class = g.input("c", &[], Element::F32).unwrap();
+    let class = g.reshape(&class, &[1]).unwrap();
+    let point = g.slice(&z, 1, 0..2).unwrap();
+    let x = g.add(&point, &class).unwrap();
+    g.output(&x, "x").unwrap();
+    toy.network(1, g.to_bytes());
+    toy.refused("error: `generator.onnx`: the class index `c` is f32, and a class index must be i64\nhint: export it as a 64-bit integer, or take one number per class and say form = \"one-hot\"");
 }
 
 #[test]

@@ -375,6 +375,55 @@ fn explain_tells_the_fate_that_a_run_decided() {
     }
 }
 
+/// Soft classes overlap: what a run of all joint classes did with a proposal is what `explain` says of it.
+#[test]
+fn explain_agrees_with_a_run_of_all_joint_classes() {
+    let root = tempfile::tempdir().unwrap();
+    bundle::write(&root.path().join("linear.s2m"), &linear(3)).unwrap();
+    let arguments = "sample linear.s2m --all-joint -n 60 --floor 0 --seed 3 --out all";
+    let ran = run(root.path(), &arguments.split(' ').collect::<Vec<_>>());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let mut claimed = 0;
+    for query in ["L0 - L1 - L2", "L1 - L0 - L2", "L0 + L1 + L2"] {
+        let folder = query.replace(' ', "");
+        let run_folder = format!("all/{folder}");
+        let kept = kept(&root.path().join(&run_folder).join("metadata.csv"));
+        let last = kept[59];
+        for number in (0..last.min(40)).chain([kept[0], kept[7], last]) {
+            let text = number.to_string();
+            let arguments = [
+                "explain",
+                "linear.s2m",
+                query,
+                "--proposal",
+                &text,
+                "--run",
+                &run_folder,
+                "--json",
+            ];
+            let ran = run(root.path(), &arguments);
+            let explained: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            let verdict = explained["verdict"].as_str().unwrap();
+            assert_eq!(
+                explained["accepted"].as_bool().unwrap(),
+                kept.contains(&number),
+                "{query} {number}: {explained}"
+            );
+            // It would have been kept by the same rule, not by the table alone.
+            let number_of = |name: &str| explained[name].as_f64().unwrap();
+            let from = number_of("claimed");
+            let inside = (from..from + number_of("acceptance")).contains(&number_of("uniform"));
+            assert_eq!(
+                inside,
+                kept.contains(&number),
+                "{query} {number}: {explained}"
+            );
+            claimed += usize::from(verdict.contains("belongs to a query that was drawn before"));
+        }
+    }
+    assert!(claimed > 0);
+}
+
 #[test]
 fn explain_stands_alone_and_refuses_what_does_not_fit() {
     let root = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::chains::{ChainSummary, summarise_chains};
 use crate::diagnostics::summarise;
-use crate::series::{Part, Series};
+use crate::series::{self, Part, Series};
 use crate::tail::Tail;
 
 /// Proposals asked for at a time, so that a caller can show progress.
@@ -42,6 +42,10 @@ const MIN_SUPPORTED_PILOT: usize = 2000;
 
 /// Fewest fresh supported proposals for a bound.
 const MIN_SUPPORTED_FRESH: usize = 500;
+
+/// Fresh supported proposals that an automatic length is owed, so that what it rests on can be checked. Few short
+/// chains fit into the pilot, and would leave none.
+const OWED_FRESH: usize = 1000;
 
 /// Times the expected weight beyond the largest one seen that the bound has on top.
 const UNSEEN: f64 = 2.0;
@@ -147,6 +151,22 @@ impl MetropolisHastings {
         Some(score(n, n, self.goal, 0))
     }
 
+    /// Asks for proposals that the pilot did not see, where a bound needs more of them and calls are left.
+    fn owed(&self, history: History<'_>, fixed_at: usize) -> Option<Next> {
+        let n = history.len();
+        let fresh = series::finite(&Part {
+            of: history.log_weights,
+            range: fixed_at..n,
+        });
+        let missing = OWED_FRESH.saturating_sub(fresh) as f64;
+        let share = history.supported() as f64 / n as f64;
+        let count = (missing / share).ceil() as usize;
+        let allowed = self.goal.max_calls.saturating_sub(n);
+        NonZeroUsize::new(count)
+            .filter(|count| count.get() <= allowed)
+            .map(Next::Score)
+    }
+
     fn draw(&self, history: History<'_>, steps: usize, mut error: ErrorStatement) -> Draw {
         let dead_chains = self.chains - self.found;
         if dead_chains > 0 {
@@ -202,10 +222,7 @@ impl Sampler for MetropolisHastings {
                     proposals: n,
                     found: self.found,
                     wanted,
-                    expected: Some(CallsNeeded {
-                        about: expected as u64,
-                        between: [expected as u64; 2],
-                    }),
+                    expected: Some(CallsNeeded::exactly(expected)),
                 });
             }
             return score(missing.min(REQUEST), n, self.goal, self.found);
@@ -214,6 +231,11 @@ impl Sampler for MetropolisHastings {
             Steps::Fixed(_) => None,
             Steps::ForDistance(distance) => Some(distance),
         };
+        if wish.is_some()
+            && let Some(next) = self.owed(history, fixed_at)
+        {
+            return next;
+        }
         let error = statement(history.log_weights, fixed_at, steps, wish);
         Next::Done(self.draw(history, steps, error))
     }
@@ -684,6 +706,35 @@ mod tests {
             draw.error.warnings.last().unwrap().to_string(),
             "199 chains of 4 steps found no supported proposal and were left out"
         );
+    }
+
+    /// Two hundred chains of six steps are shorter than their pilot; proposals of the pilot cannot judge it.
+    #[test]
+    fn few_short_chains_of_automatic_length_have_a_bound() {
+        let goal = Goal {
+            samples: NonZeroUsize::new(200).unwrap(),
+            max_calls: 100_000,
+        };
+        let mut weigh = |k: u64| if k.is_multiple_of(4) { 0.0 } else { -0.7 };
+        let mut sampler = MetropolisHastings::new(goal, Steps::ForDistance(0.05));
+        let (draw, scored) = drive(&mut sampler, 1, &mut weigh);
+        let draw = draw.unwrap();
+        assert_eq!(draw.kept.len(), 200);
+        let bound = draw.error.tv_bound.unwrap();
+        assert!(
+            draw.error.tv_estimate.unwrap() <= bound && bound < 0.06,
+            "{:?}",
+            draw.error
+        );
+        assert!(scored.len() <= 4 * MIN_SUPPORTED_PILOT);
+        // Without the calls for it there is none, and the samples are there all the same.
+        let goal = Goal {
+            max_calls: 2048,
+            ..goal
+        };
+        let mut sampler = MetropolisHastings::new(goal, Steps::ForDistance(0.05));
+        let draw = drive(&mut sampler, 1, &mut weigh).0.unwrap();
+        assert_eq!((draw.kept.len(), draw.error.tv_bound), (200, None));
     }
 
     #[test]

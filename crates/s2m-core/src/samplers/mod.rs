@@ -298,8 +298,10 @@ pub enum Failure {
 pub struct CallsNeeded {
     /// The estimate.
     pub about: u64,
-    /// The interval.
-    pub between: [u64; 2],
+    /// The lower end of the interval.
+    pub least: u64,
+    /// The upper end; none where weights that were not seen may decide it.
+    pub most: Option<u64>,
 }
 
 impl CallsNeeded {
@@ -321,11 +323,18 @@ impl CallsNeeded {
             |share: f64| (wanted as f64 / share.clamp(f64::MIN_POSITIVE, 1.0)).ceil() as u64;
         Some(Self {
             about: calls(share),
-            between: [
-                calls((centre + half) / scale),
-                calls((centre - half) / scale),
-            ],
+            least: calls((centre + half) / scale),
+            most: Some(calls((centre - half) / scale)),
         })
+    }
+
+    /// As many as this.
+    fn exactly(calls: usize) -> Self {
+        Self {
+            about: calls as u64,
+            least: calls as u64,
+            most: Some(calls as u64),
+        }
     }
 
     /// The same and some calls that come on top.
@@ -334,7 +343,8 @@ impl CallsNeeded {
         let add = |value: u64| value.saturating_add(calls as u64);
         Self {
             about: add(self.about),
-            between: self.between.map(add),
+            least: add(self.least),
+            most: self.most.map(add),
         }
     }
 }
@@ -342,18 +352,13 @@ impl CallsNeeded {
 fn in_words(expected: Option<CallsNeeded>) -> String {
     match expected {
         None => "how many would be needed cannot be told from these".to_owned(),
-        Some(CallsNeeded {
-            about,
-            between: [low, high],
-        }) if low == high => {
-            format!("{about} would be needed")
-        }
-        Some(CallsNeeded {
-            about,
-            between: [low, high],
-        }) => {
-            format!("about {about} would be needed ({low} to {high} at 95 %)")
-        }
+        Some(CallsNeeded { about, least, most }) => match most {
+            Some(most) if most == least => format!("{about} would be needed"),
+            Some(most) => format!("about {about} would be needed ({least} to {most} at 95 %)"),
+            None => format!(
+                "at least {least} would be needed (at 95 %); how many at most cannot be told, since it hangs on large weights that are too rare to have been seen"
+            ),
+        },
     }
 }
 
@@ -645,7 +650,7 @@ mod tests {
         assert_eq!(weights.len(), 2000);
         assert_eq!(
             draw.unwrap_err().to_string(),
-            "2000 generator calls gave 500 of 1000 samples; about 4000 would be needed (3712 to 4320 at 95 %)"
+            "2000 generator calls gave 500 of 1000 samples; about 4000 would be needed (3712 to 4592 at 95 %)"
         );
     }
 

@@ -30,7 +30,7 @@ use s2m_data::Dataset;
 use s2m_data::recipe::Loaded;
 use s2m_data::view::Positive;
 use s2m_model::bundle::{Bundle, MANIFEST};
-use s2m_model::manifest::Manifest;
+use s2m_model::manifest::{CalibrationEntry, Manifest};
 use s2m_model::networks::RunSettings;
 use s2m_model::runtime::Runtime;
 use serde::{Deserialize, Serialize};
@@ -258,7 +258,10 @@ impl Calibrated {
     /// The manifest with this calibration.
     pub fn manifest(&self, before: &Manifest) -> Manifest {
         Manifest {
-            calibration: self.entry.clone(),
+            calibration: CalibrationEntry {
+                auc: Some(self.found.real.auc),
+                ..self.entry.clone()
+            },
             levels: self.levels.clone(),
             labelling: self.labelling.clone(),
             ..before.clone()

@@ -4,16 +4,17 @@
 //! | --- | --- |
 //! | output folder of `s2m sample` | its pictures or points, by query |
 //! | folder of pictures | PNG and JPEG files; `metadata.csv` beside them may hold labels |
-//! | `.npy`, `.npz` | bytes `[n, h, w]`, `[n, h, w, c]` or `[n, c, h, w]` are pictures; floats `[n, d]` are features |
+//! | `.npy`, `.npz` | bytes `[n, h, w]`, `[n, h, w, c]` or `[n, c, h, w]` are pictures; floats `[n, d]` are features, in the precision given |
 //! | idx file of images | pictures, with the classes of the labels file beside it |
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use s2m_data::idx;
-use s2m_data::npy::{self, Array, Values};
+use s2m_data::npy::{self, Array, Precise, Values};
 use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::picture_folder::{BadPictures, PictureFolder};
+use s2m_metrics::features::{Features, FeaturesError};
 use s2m_model::disk::read_plain_text;
 use serde::Deserialize;
 
@@ -45,19 +46,99 @@ pub enum Items {
     /// Pictures.
     Pictures(Pictures),
     /// Rows.
-    Rows(Rows),
+    Rows(GivenRows),
+}
+
+/// Rows of numbers in the precision in which they were given; networks give 32 bits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GivenRows {
+    /// Of 32 bits.
+    Single(Rows),
+    /// Of 64 bits.
+    Double(Rows<f64>),
+}
+
+impl GivenRows {
+    /// Numbers in a row.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Single(rows) => rows.width,
+            Self::Double(rows) => rows.width,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Single(rows) => rows.len(),
+            Self::Double(rows) => rows.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows of these numbers.
+    #[must_use]
+    pub fn select(&self, chosen: &[usize]) -> Self {
+        match self {
+            Self::Single(rows) => Self::Single(rows.select(chosen)),
+            Self::Double(rows) => Self::Double(rows.select(chosen)),
+        }
+    }
+
+    /// One after the other, in the widest precision of any; none of nothing.
+    pub fn join(all: &[&Self]) -> Option<Self> {
+        let width = all.first()?.width();
+        let single: Option<Vec<&[f32]>> = all.iter().map(|rows| rows.single()).collect();
+        Some(match single {
+            Some(single) => Self::Single(Rows {
+                values: single.concat(),
+                width,
+            }),
+            None => Self::Double(Rows {
+                values: all.iter().flat_map(|rows| rows.doubles()).collect(),
+                width,
+            }),
+        })
+    }
+
+    fn single(&self) -> Option<&[f32]> {
+        match self {
+            Self::Single(rows) => Some(&rows.values),
+            Self::Double(_) => None,
+        }
+    }
+
+    /// All numbers, row after row.
+    pub fn doubles(&self) -> Vec<f64> {
+        match self {
+            Self::Single(rows) => rows.values.iter().copied().map(f64::from).collect(),
+            Self::Double(rows) => rows.values.clone(),
+        }
+    }
+
+    /// As metrics take them.
+    pub fn features(&self) -> Result<Features<'_>, FeaturesError> {
+        match self {
+            Self::Single(rows) => Features::new(&rows.values, rows.width),
+            Self::Double(rows) => Features::of_doubles(&rows.values, rows.width),
+        }
+    }
 }
 
 /// Rows of numbers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rows {
+pub struct Rows<T = f32> {
     /// All of them, row after row.
-    pub values: Vec<f32>,
+    pub values: Vec<T>,
     /// Numbers in a row.
     pub width: usize,
 }
 
-impl Rows {
+impl<T: Copy> Rows<T> {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.values.len() / self.width
@@ -262,7 +343,7 @@ fn readable(folder: &PictureFolder) -> Result<(Vec<usize>, Vec<String>), Error> 
 fn open_file(path: &Path) -> Result<ItemSet, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (items, truth) = if name.ends_with(".npy") || name.ends_with(".npz") {
-        let array = npy::read(path, None).map_err(EvalError::from)?;
+        let array = npy::read_precise(path, None).map_err(EvalError::from)?;
         (of_array(path, array)?, Truth::Nothing)
     } else if name.contains("ubyte") {
         of_idx(path)?
@@ -315,16 +396,29 @@ fn held(path: &Path, bytes: Vec<u8>, shape: [usize; 3]) -> Result<Pictures, Erro
     Ok(Pictures::Held { bytes, shape })
 }
 
-fn of_array(path: &Path, array: Array) -> Result<Items, Error> {
+fn of_array(path: &Path, array: Precise) -> Result<Items, Error> {
     let refused = |shape: &[usize]| EvalError::Shape {
         path: path.to_owned(),
         shape: shape.to_vec(),
     };
-    match (array.values, array.shape.as_slice()) {
-        (Values::F32(values), [_, width]) if *width > 0 => Ok(Items::Rows(Rows {
-            values,
-            width: *width,
-        })),
+    let Array { shape, values } = match array {
+        Precise::Single(array) => array,
+        Precise::Double { shape, values } => {
+            return match *shape {
+                [_, width] if width > 0 => {
+                    Ok(Items::Rows(GivenRows::Double(Rows { values, width })))
+                }
+                _ => Err(refused(&shape).into()),
+            };
+        }
+    };
+    match (values, shape.as_slice()) {
+        (Values::F32(values), [_, width]) if *width > 0 => {
+            Ok(Items::Rows(GivenRows::Single(Rows {
+                values,
+                width: *width,
+            })))
+        }
         (Values::U8(bytes), [_, height, width]) => {
             Ok(Items::Pictures(held(path, bytes, [*height, *width, 1])?))
         }
@@ -377,5 +471,22 @@ mod tests {
         };
         assert_eq!(rows.select(&[2, 0]).values, [5.0, 6.0, 1.0, 2.0]);
         assert_eq!(rows.len(), 3);
+    }
+
+    #[test]
+    fn rows_are_joined_in_the_widest_precision() {
+        let single = GivenRows::Single(Rows {
+            values: vec![1.0, 2.0],
+            width: 2,
+        });
+        let double = GivenRows::Double(Rows {
+            values: vec![1e8 + 0.25, 3.0],
+            width: 2,
+        });
+        let both = GivenRows::join(&[&single, &double]).unwrap();
+        assert_eq!(both.doubles(), [1.0, 2.0, 1e8 + 0.25, 3.0]);
+        assert_eq!(both.select(&[1]), double);
+        assert_eq!(GivenRows::join(&[&single]), Some(single));
+        assert_eq!(GivenRows::join(&[]), None);
     }
 }

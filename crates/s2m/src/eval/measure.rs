@@ -17,7 +17,7 @@ use s2m_metrics::pass::compare;
 use s2m_metrics::prdc::{Prdc, prdc};
 use serde::Serialize;
 
-use super::items::Rows;
+use super::items::{GivenRows, Rows};
 
 /// Neighbours that make a ball, as the package prdc has it.
 const NEIGHBOURS: NonZeroUsize = NonZeroUsize::new(5).expect("5 is not zero");
@@ -113,7 +113,7 @@ impl Metric {
                 "share of generated items whose labels by the referee satisfy the query; Wilson's interval"
             }
             Self::Fid => {
-                "Fréchet distance of Gaussians, covariances by N - 1; interval by leaving out twentieths"
+                "Fréchet distance of Gaussians, covariances by N - 1; interval of the distance that infinitely many items would have, by leaving out twentieths"
             }
             Self::Kid => {
                 "unbiased squared MMD over all items, kernel (x·y/d + 1)³; normal interval"
@@ -193,13 +193,13 @@ pub struct Measure {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
     /// Features of real items.
-    pub(super) real: Option<&'a Rows>,
+    pub(super) real: Option<&'a GivenRows>,
     /// Features of generated items.
-    pub(super) generated: Option<&'a Rows>,
+    pub(super) generated: Option<&'a GivenRows>,
     /// Numbers for the classes of generated items, by the feature network.
     pub(super) classes: Option<&'a Rows>,
     /// Features of training items.
-    pub(super) training: Option<&'a Rows>,
+    pub(super) training: Option<&'a GivenRows>,
     /// Labels of generated items by the referee, each with its query.
     pub(super) judged: Option<&'a [Judged<'a>]>,
     pub(super) n_real: usize,
@@ -253,9 +253,9 @@ pub(super) fn measure(known: &Known<'_>, wanted: &[Metric]) -> Vec<Measure> {
     values.into_iter().map(one).collect()
 }
 
-fn features(rows: Option<&Rows>) -> Result<Features<'_>, String> {
+fn features(rows: Option<&GivenRows>) -> Result<Features<'_>, String> {
     let rows = rows.ok_or_else(|| "it needs features: give --features NET.onnx".to_owned())?;
-    Features::new(&rows.values, rows.width).map_err(|e| e.to_string())
+    rows.features().map_err(|e| e.to_string())
 }
 
 fn of_referee(known: &Known<'_>) -> Found {

@@ -20,13 +20,14 @@ use s2m_data::idx::IdxError;
 use s2m_data::npy::NpyError;
 use s2m_data::picture_file::PictureError;
 use s2m_data::picture_folder::PictureFolderError;
+use s2m_metrics::features::FeaturesError;
 use s2m_model::disk::check_replaceable;
 use s2m_model::runtime::Runtime;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use self::items::{ItemSet, Items, Rows};
-use self::look::{Seen, look};
+use self::items::{GivenRows, ItemSet, Items, Rows};
+use self::look::look;
 use self::measure::{Judged, Known, Measure, Metric, by_label, measure};
 use self::network::{ClassKind, EvalNetwork, Wanted};
 use self::truth::{LabelEntry, LabelMap, Truth};
@@ -251,6 +252,22 @@ struct Side {
     seen: Vec<Seen>,
 }
 
+/// What is known of the items of a set.
+#[derive(Debug, Default)]
+struct Seen {
+    features: Option<GivenRows>,
+    classes: Option<Rows>,
+}
+
+impl From<look::Seen> for Seen {
+    fn from(seen: look::Seen) -> Self {
+        Self {
+            features: seen.features.map(GivenRows::Single),
+            classes: seen.classes,
+        }
+    }
+}
+
 /// Evaluates generated items.
 pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evaluation, Error> {
     // Before any work: whether the page can be written where it shall be.
@@ -359,7 +376,9 @@ fn see(
             features: Some(rows.clone()),
             classes: None,
         }),
-        (Items::Pictures(pictures), Some(network)) => look(pictures, network, cache, progress),
+        (Items::Pictures(pictures), Some(network)) => {
+            Ok(look(pictures, network, cache, progress)?.into())
+        }
         (Items::Pictures(_), None) => Ok(Seen::default()),
     }
 }
@@ -391,16 +410,11 @@ fn check_kinds(
             .into());
         }
         if let Items::Rows(rows) = &set.items
-            && let Some(at) = rows.values.iter().position(|v| !v.is_finite())
+            && let Err(FeaturesError::NotFinite { row, column, value }) = rows.features()
         {
             return Err(EvalError::Values {
                 path: set.path.clone(),
-                reason: format!(
-                    "number {} of item {} is {}",
-                    at % rows.width,
-                    at / rows.width,
-                    rows.values[at]
-                ),
+                reason: format!("number {column} of item {row} is {value}"),
             }
             .into());
         }
@@ -415,7 +429,7 @@ fn check_kinds(
 fn check_widths(real: &Side, generated: &Side) -> Result<(), Error> {
     let widths = |side: &Side| -> Vec<(PathBuf, usize)> {
         let all = side.sets.iter().zip(&side.seen);
-        all.filter_map(|(set, seen)| Some((set.path.clone(), seen.features.as_ref()?.width)))
+        all.filter_map(|(set, seen)| Some((set.path.clone(), seen.features.as_ref()?.width())))
             .collect()
     };
     let all = [widths(real), widths(generated)].concat();
@@ -510,22 +524,21 @@ struct Comparison<'a> {
 /// Rows of several sets in one.
 #[derive(Default)]
 struct Pooled {
-    features: Option<Rows>,
+    features: Option<GivenRows>,
     classes: Option<Rows>,
 }
 
 fn pooled(seen: &[Seen]) -> Pooled {
-    let join = |part: fn(&Seen) -> Option<&Rows>| {
-        let all: Option<Vec<&Rows>> = seen.iter().map(part).collect();
-        let all = all?;
-        Some(Rows {
-            width: all.first()?.width,
-            values: all.iter().flat_map(|rows| &rows.values).copied().collect(),
-        })
-    };
+    let features: Option<Vec<&GivenRows>> = seen.iter().map(|one| one.features.as_ref()).collect();
+    let classes: Option<Vec<&Rows>> = seen.iter().map(|one| one.classes.as_ref()).collect();
     Pooled {
-        features: join(|seen| seen.features.as_ref()),
-        classes: join(|seen| seen.classes.as_ref()),
+        features: features.and_then(|all| GivenRows::join(&all)),
+        classes: classes.and_then(|all| {
+            Some(Rows {
+                width: all.first()?.width,
+                values: all.iter().flat_map(|rows| &rows.values).copied().collect(),
+            })
+        }),
     }
 }
 
@@ -578,8 +591,8 @@ impl Comparison<'_> {
         let n_generated = generated
             .features
             .as_ref()
-            .or(generated.classes.as_ref())
-            .map(Rows::len)
+            .map(GivenRows::len)
+            .or(generated.classes.as_ref().map(Rows::len))
             .or(judged.map(|all| all.iter().map(|items| items.labels.len()).sum()))
             .unwrap_or(0);
         let known = Known {
@@ -614,7 +627,10 @@ impl Comparison<'_> {
     }
 
     /// Real items of any of these queries, where their labels are known; else all.
-    fn reference(&self, queries: &[&Query]) -> Result<(&'static str, Option<Rows>, usize), Error> {
+    fn reference(
+        &self,
+        queries: &[&Query],
+    ) -> Result<(&'static str, Option<GivenRows>, usize), Error> {
         let all = pooled(&self.real.seen).features;
         let n: usize = self.real.sets.iter().map(|set| set.items.len()).sum();
         let (Some(labels), [set], false) =

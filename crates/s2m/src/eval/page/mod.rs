@@ -104,7 +104,7 @@ fn samples(sides: Sides<'_>) -> Result<String, Error> {
             let grids = pictures::grids(&sides.real.sets, &sides.generated.sets)?;
             ("Pictures", grids)
         }
-        Some(Items::Rows(rows)) if rows.width == 2 => ("Points", nearness::scatter(sides)),
+        Some(Items::Rows(rows)) if rows.width() == 2 => ("Points", nearness::scatter(sides)),
         _ => return Ok(String::new()),
     };
     let figures = format!("<div class=\"figures\">\n{figures}</div>\n");

@@ -1,11 +1,10 @@
 //! How near generated items come to real ones: curves of distances, and all items in the plane.
 
-use s2m_metrics::features::Features;
-use s2m_metrics::nearest::nearest;
+use s2m_metrics::nearest::{Nearest, nearest};
 use s2m_metrics::tsne::{TsneSettings, trustworthiness, tsne};
 
-use super::super::items::{ItemSet, Rows};
-use super::super::look::Seen;
+use super::super::Seen;
+use super::super::items::{GivenRows, ItemSet};
 use super::{Sides, evenly, left_out};
 use crate::page::html::{Digits, count, counted, escape};
 use crate::page::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
@@ -23,7 +22,7 @@ const SCATTERED_IN_ALL: usize = 12_000;
 
 /// Features of items that were taken evenly from all sets of a side.
 struct Taken {
-    rows: Rows,
+    rows: GivenRows,
     /// The number of the set of each.
     sets: Vec<usize>,
 }
@@ -31,28 +30,23 @@ struct Taken {
 impl Taken {
     /// At most so many items; or why there are no features.
     fn of(seen: &[Seen], most: usize) -> Result<Self, String> {
-        let all: Option<Vec<&Rows>> = seen.iter().map(|one| one.features.as_ref()).collect();
+        let all: Option<Vec<&GivenRows>> = seen.iter().map(|one| one.features.as_ref()).collect();
         let all = all.ok_or("there are no features: give --features NET.onnx")?;
         let places: Vec<(usize, usize)> = (0..all.len())
             .flat_map(|set| (0..all[set].len()).map(move |at| (set, at)))
             .collect();
         let places: Vec<(usize, usize)> = evenly(places.len(), most).map(|i| places[i]).collect();
-        let width = all.first().map_or(1, |rows| rows.width);
-        let values = places
-            .iter()
-            .flat_map(|&(set, at)| all[set].select(&[at]).values);
+        let chosen = |set: usize| {
+            let own = places.iter().filter(|place| place.0 == set);
+            all[set].select(&own.map(|place| place.1).collect::<Vec<_>>())
+        };
+        let chosen: Vec<GivenRows> = (0..all.len()).map(chosen).collect();
+        let rows = GivenRows::join(&chosen.iter().collect::<Vec<_>>());
         Ok(Self {
-            rows: Rows {
-                values: values.collect(),
-                width,
-            },
+            rows: rows.ok_or("there are no items")?,
             sets: places.iter().map(|(set, _)| *set).collect(),
         })
     }
-}
-
-fn features(rows: &Rows) -> Result<Features<'_>, String> {
-    Features::new(&rows.values, rows.width).map_err(|e| e.to_string())
 }
 
 /// Curves of the distances to the nearest real item.
@@ -66,7 +60,7 @@ fn curves_or_why(sides: Sides<'_>) -> Result<String, String> {
     if real.len() < 2 || generated.is_empty() {
         return Err("they need at least two real items and a generated one".to_owned());
     }
-    let found = nearest(features(&real)?, features(&generated)?).map_err(|e| e.to_string())?;
+    let found = nearest_of(&real, &generated)?;
     let mut across: Vec<f64> = found.iter().map(|near| near.distance).collect();
     let mut within = nearest_other(&real)?;
     across.sort_unstable_by(f64::total_cmp);
@@ -93,6 +87,12 @@ fn curves_or_why(sides: Sides<'_>) -> Result<String, String> {
     ))
 }
 
+/// The nearest of some rows to each of others.
+fn nearest_of(rows: &GivenRows, to: &GivenRows) -> Result<Vec<Nearest>, String> {
+    let [rows, to] = [rows, to].map(|rows| rows.features().map_err(|e| e.to_string()));
+    nearest(rows?, to?).map_err(|e| e.to_string())
+}
+
 /// The middle of rising values.
 fn middle(values: &[f64]) -> f64 {
     let half = values.len() / 2;
@@ -107,7 +107,7 @@ fn middle(values: &[f64]) -> f64 {
 ///
 /// Numbers of two items differ in some bit. So for every bit, items without it are matched with those
 /// that have it, both ways, and the least distance is kept.
-fn nearest_other(rows: &Rows) -> Result<Vec<f64>, String> {
+fn nearest_other(rows: &GivenRows) -> Result<Vec<f64>, String> {
     let mut least = vec![f64::INFINITY; rows.len()];
     let bits = usize::BITS - rows.len().saturating_sub(1).leading_zeros();
     for bit in 0..bits {
@@ -115,8 +115,8 @@ fn nearest_other(rows: &Rows) -> Result<Vec<f64>, String> {
             (0..rows.len()).partition(|at| at >> bit & 1 == 0);
         for (own, others) in [(&without, &with), (&with, &without)] {
             let (own_rows, other_rows) = (rows.select(own), rows.select(others));
-            let found = nearest(features(&other_rows)?, features(&own_rows)?);
-            for (&at, near) in own.iter().zip(found.map_err(|e| e.to_string())?) {
+            let found = nearest_of(&other_rows, &own_rows)?;
+            for (&at, near) in own.iter().zip(found) {
                 least[at] = least[at].min(near.distance);
             }
         }
@@ -133,11 +133,8 @@ fn embedding_or_why(sides: Sides<'_>) -> Result<String, String> {
     let real = Taken::of(&sides.real.seen, EMBEDDED)?;
     let generated = Taken::of(&sides.generated.seen, EMBEDDED)?;
     let n_real = real.rows.len();
-    let all = Rows {
-        values: [real.rows.values, generated.rows.values].concat(),
-        width: real.rows.width,
-    };
-    let (n, items) = (all.len(), features(&all)?);
+    let all = GivenRows::join(&[&real.rows, &generated.rows]).ok_or("there are no items")?;
+    let (n, items) = (all.len(), all.features().map_err(|e| e.to_string())?);
     if n < 4 {
         return Err("it needs at least four items".to_owned());
     }
@@ -215,10 +212,8 @@ pub(super) fn scatter(sides: Sides<'_>) -> String {
 fn scatter_or_why(sides: Sides<'_>) -> Result<String, String> {
     let most =
         (SCATTERED_IN_ALL / sides.generated.sets.len().max(1)).clamp(SCATTERED[0], SCATTERED[1]);
-    let points = |taken: &Taken| -> Vec<[f64; 2]> {
-        let (pairs, _) = taken.rows.values.as_chunks::<2>();
-        pairs.iter().map(|pair| pair.map(f64::from)).collect()
-    };
+    let points =
+        |taken: &Taken| -> Vec<[f64; 2]> { taken.rows.doubles().as_chunks::<2>().0.to_vec() };
     let real = points(&Taken::of(&sides.real.seen, most)?);
     let mut made = Vec::new();
     for seen in &sides.generated.seen {
@@ -249,6 +244,7 @@ fn scatter_or_why(sides: Sides<'_>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::items::Rows;
     use super::*;
 
     /// Against all pairs, one by one.
@@ -256,8 +252,7 @@ mod tests {
     fn the_nearest_other_item_is_found_whatever_the_number_of_items() {
         for n in 2..40_usize {
             let values: Vec<f32> = (0..3 * n).map(|i| (i * i * 7 % 101) as f32).collect();
-            let rows = Rows { values, width: 3 };
-            let row = |at: usize| &rows.values[3 * at..][..3];
+            let row = |at: usize| &values[3 * at..][..3];
             let distance = |a: usize, b: usize| {
                 let squares = row(a)
                     .iter()
@@ -273,6 +268,7 @@ mod tests {
                         .fold(f64::INFINITY, f64::min)
                 })
                 .collect();
+            let rows = GivenRows::Single(Rows { values, width: 3 });
             assert_eq!(nearest_other(&rows).unwrap(), wanted, "{n}");
         }
     }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use s2m_data::picture_file::Channels;
 
 use super::super::Evaluated;
-use super::super::items::{Pictures, Rows};
-use super::super::look::Seen;
+use super::super::Seen;
+use super::super::items::{GivenRows, Pictures, Rows};
 use super::super::measure::{Known, Metric, measure};
 use super::super::truth::Truth;
 use super::*;
@@ -37,9 +37,9 @@ fn pictures(queries: &[Option<&str>], n: usize, width: Option<usize>) -> Side {
         let size: usize = shape.iter().product();
         let bytes = values(n * size, salt).map(|v| (255.0 * v) as u8).collect();
         let items = Items::Pictures(Pictures::Held { bytes, shape });
-        let features = width.map(|width| Rows {
-            values: values(n * width, salt + 50).collect(),
-            width,
+        let features = width.map(|width| {
+            let values = values(n * width, salt + 50).collect();
+            GivenRows::Single(Rows { values, width })
         });
         let seen = Seen {
             features,
@@ -52,8 +52,8 @@ fn pictures(queries: &[Option<&str>], n: usize, width: Option<usize>) -> Side {
 }
 
 /// Sets of rows.
-fn rows(queries: &[Option<&str>], all: &[Rows]) -> Side {
-    let one = |(query, rows): (Option<&str>, &Rows)| {
+fn rows(queries: &[Option<&str>], all: &[GivenRows]) -> Side {
+    let one = |(query, rows): (Option<&str>, &GivenRows)| {
         let seen = Seen {
             features: Some(rows.clone()),
             classes: None,
@@ -64,11 +64,11 @@ fn rows(queries: &[Option<&str>], all: &[Rows]) -> Side {
     Side { sets, seen }
 }
 
-fn varied(n: usize, width: usize, salt: usize) -> Rows {
-    Rows {
+fn varied(n: usize, width: usize, salt: usize) -> GivenRows {
+    GivenRows::Single(Rows {
         values: values(n * width, salt).collect(),
         width,
-    }
+    })
 }
 
 fn evaluated(n_real: usize, generated: &ItemSet, seen: &Seen, real: &Seen) -> Evaluated {
@@ -175,7 +175,7 @@ fn pictures_of_each_query_stand_beside_real_ones() {
 fn rows_of_two_are_points_and_wider_ones_are_not_drawn() {
     let queries = ["a", "b", "c", "d", "e"].map(Some);
     for (width, wanted) in [(2, 5 + 2), (3, 2)] {
-        let sets: Vec<Rows> = (1..=5).map(|salt| varied(40, width, salt)).collect();
+        let sets: Vec<GivenRows> = (1..=5).map(|salt| varied(40, width, salt)).collect();
         let html = shown(
             &rows(&[None], &[varied(50, width, 9)]),
             &rows(&queries, &sets),
@@ -254,9 +254,11 @@ fn what_cannot_be_shown_is_one_line() {
     assert!(one.contains("No curves: they need at least two real items and a generated one."));
     assert!(one.contains("No embedding: it needs at least four items."));
 
-    let constant = |n: usize| Rows {
-        values: vec![2.5; 2 * n],
-        width: 2,
+    let constant = |n: usize| {
+        GivenRows::Single(Rows {
+            values: vec![2.5; 2 * n],
+            width: 2,
+        })
     };
     let same = shown(
         &rows(&[None], &[constant(20)]),
@@ -268,10 +270,10 @@ fn what_cannot_be_shown_is_one_line() {
 
     let broken = rows(
         &[None],
-        &[Rows {
+        &[GivenRows::Single(Rows {
             values: vec![0.0, 1.0, f32::NAN, 3.0, 4.0, 5.0],
             width: 3,
-        }],
+        })],
     );
     let html = shown(&rows(&[None], &[varied(9, 3, 1)]), &broken);
     assert!(html.contains("No curves: feature 2 of item 0 is NaN."));
