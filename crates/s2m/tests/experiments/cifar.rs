@@ -97,7 +97,7 @@ fn write_generator(folder: &Path, name: &str) {
     let text = toml::to_string(&entry).unwrap();
     fs::write(folder.join(format!("{name}.toml")), text).unwrap();
     let names: Vec<&str> = JOINT.iter().map(|(name, _)| *name).collect();
-    let names = serde_json::json!({ name: names });
+    let names = serde_json::json!({ "generator": names, "generator-joint": names });
     fs::write(folder.join("classes.json"), names.to_string()).unwrap();
 }
 
@@ -200,12 +200,25 @@ fn chains_are_made_one_by_one_and_the_missing_ones_are_named() {
     for name in ["real.png", "ac-gan.png"] {
         assert!(place.path("out").join(name).exists());
     }
-    let wanted = "chain `gan`, seed 0, 1, 2: not made; `s2m reproduce cifar --rows gan` makes it";
+    let wanted =
+        "chain `gan`, seed 1: not made; `s2m reproduce cifar --rows gan --seeds 1` makes it";
     assert!(
         first.missing.iter().any(|m| m == wanted),
         "{:?}",
         first.missing
     );
+
+    // A line that is not in its chain's file is named.
+    let file = place.path("out").join("rows/oracle-cgan-pd-seed-0.json");
+    fs::write(&file, r#"{"trained":[],"lines":{}}"#).unwrap();
+    let part = made(&place, Some(&[]), None);
+    let wanted = "chain `oracle-cgan-pd`, seed 0: not made: oracle cGAN-PD (shown the joint class); `s2m reproduce cifar --rows oracle-cgan-pd --seeds 0` makes it";
+    assert!(
+        part.missing.iter().any(|m| m == wanted),
+        "{:?}",
+        part.missing
+    );
+    fs::remove_file(file).unwrap();
 
     // The files of the chains are all that the tables need.
     fs::remove_dir_all(place.path("work")).unwrap();
