@@ -164,7 +164,7 @@ impl Judge {
         let shape = sides(input).unwrap_or_default();
         let item: usize = shape.iter().product();
         let batch = fixed.or(settings.batch.map(NonZeroUsize::get));
-        let batch = batch.unwrap_or(default_batch(settings.device, item));
+        let batch = batch.unwrap_or(default_batch(settings.device, false, item));
         let largest = outputs
             .iter()
             .map(|(_, width)| *width)
