@@ -236,7 +236,7 @@ fn exported(folder: &Path, replicas: &[Replica]) -> Option<OwnGenerator> {
     let own = folder.join(&replica.name);
     let file = own.join(format!("seed-{}/generator.toml", replica.seed));
     let gone = !folder.join(gan::WEIGHTS).exists();
-    (gone && file.is_file()).then(|| OwnGenerator {
+    (gone && file.is_file()).then_some(OwnGenerator {
         file,
         items: AS_GOOD_AS_FRESH,
         seed: replica.seed,
