@@ -620,11 +620,12 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_comes_before_the_temperature_and_the_clip() {
-        let with = |real, odds_clip| {
+    fn a_correction_comes_before_the_temperature_the_clip_and_the_cap() {
+        let with = |real, odds_clip, odds_cap| {
             let calibration = Calibration {
                 real,
                 odds_clip,
+                odds_cap,
                 correction: Correction::Platt {
                     slope: 3.0,
                     shift: -1.0,
@@ -634,10 +635,13 @@ mod tests {
             let w = weighting("A - B", &calibration);
             w.explain(evidence(&[0.0, 0.0])).unwrap().log_odds
         };
-        // 3 · 2 − 1 = 5, halved, then clipped.
-        assert_eq!(with(1.0, f64::INFINITY), 5.0);
-        assert_eq!(with(2.0, f64::INFINITY), 2.5);
-        assert_eq!(with(2.0, 4.0), 4.0_f64.ln());
+        // 3 · 2 − 1 = 5, halved, then clipped, then capped.
+        let none = f64::INFINITY;
+        assert_eq!(with(1.0, none, none), 5.0);
+        assert_eq!(with(2.0, none, none), 2.5);
+        assert_eq!(with(2.0, 4.0, none), 4.0_f64.ln());
+        assert_eq!(with(2.0, 4.0, 0.5), 0.5_f64.ln());
+        assert_eq!(with(2.0, none, 1e9), 2.5);
     }
 
     #[test]

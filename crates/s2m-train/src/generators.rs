@@ -256,10 +256,10 @@ impl Generators {
     pub fn open(settings: &ClassifierSettings, machine: &Machine) -> Result<Self> {
         let subjects = Subjects::open(settings)?;
         let frozen = Frozen::open(&settings.network, &subjects.loaded, machine)?;
-        let generators = match subjects.origin {
+        let generators = match &subjects.origin {
             Origin::Run(gan) => {
                 let folder = settings.gan.as_ref().expect("a GAN run has a folder");
-                let mut output = gan::objective(&gan, &subjects.loaded, machine.device)?
+                let mut output = gan::objective(gan, &subjects.loaded, machine.device)?
                     .outputs()
                     .swap_remove(0);
                 ensure!(
@@ -279,20 +279,8 @@ impl Generators {
                 );
                 let file = folder.join(gan::WEIGHTS);
                 if let Some(own) = exported(folder, &subjects.replicas) {
-                    let data = &subjects.loaded[subjects.replicas[0].data];
-                    let (file, made) = Own::make(&own, data, machine)?;
-                    return Self::with_features(
-                        frozen,
-                        Self {
-                            sha256: sha256(&file.bytes),
-                            recipes: subjects.recipes,
-                            loaded: subjects.loaded,
-                            replicas: subjects.replicas,
-                            frozen: None,
-                            source: Source::Own(Box::new(file)),
-                            made: Some(made),
-                        },
-                    );
+                    let generators = Self::made_by(&own, subjects, machine)?;
+                    return Self::with_features(frozen, generators);
                 }
                 let weights = Checkpoint::read(&file)?;
                 ensure!(
@@ -314,24 +302,31 @@ impl Generators {
                     replicas: subjects.replicas,
                     sha256: sha256(&read_plain(&file)?),
                     frozen: None,
-                    source: Source::Run(gan, output),
+                    source: Source::Run(gan.clone(), output),
                     made: None,
                 }
             }
             Origin::Own(own, _) => {
-                let (file, made) = Own::make(&own, &subjects.loaded[0], machine)?;
-                Self {
-                    sha256: sha256(format!("{} {own:?}", sha256(&file.bytes)).as_bytes()),
-                    recipes: subjects.recipes,
-                    loaded: subjects.loaded,
-                    replicas: subjects.replicas,
-                    frozen: None,
-                    source: Source::Own(Box::new(file)),
-                    made: Some(made),
-                }
+                let own = own.clone();
+                Self::made_by(&own, subjects, machine)?
             }
         };
         Self::with_features(frozen, generators)
+    }
+
+    /// Out of one file, which makes all items beforehand.
+    fn made_by(own: &OwnGenerator, subjects: Subjects, machine: &Machine) -> Result<Self> {
+        let data = &subjects.loaded[subjects.replicas[0].data];
+        let (file, made) = Own::make(own, data, machine)?;
+        Ok(Self {
+            sha256: sha256(format!("{} {own:?}", sha256(&file.bytes)).as_bytes()),
+            recipes: subjects.recipes,
+            loaded: subjects.loaded,
+            replicas: subjects.replicas,
+            frozen: None,
+            source: Source::Own(Box::new(file)),
+            made: Some(made),
+        })
     }
 
     /// The same, seen by a frozen trunk where there is one.

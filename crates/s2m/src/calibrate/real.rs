@@ -160,7 +160,7 @@ impl Chosen<'_> {
     }
 
     /// How much nearer to real items the weights bring generated ones; see [`RealFound::gain`].
-    pub(super) fn gain(&self, [real, generated]: [&Rows; 2]) -> f64 {
+    fn gain(&self, [real, generated]: [&Rows; 2]) -> f64 {
         let odds = self.odds();
         let log_weight = |v: &f32| odds.log_weight(self.correction.log_odds(f64::from(*v)));
         let log_weights = |rows: &Rows| rows.real.iter().map(log_weight).collect::<Vec<f64>>();
