@@ -3,6 +3,8 @@
 //! The generators are files that nobody here has trained. Two trunks are fitted, each way of the real output is
 //! looked at by itself, and as a ceiling a network is shown every item's whole label set.
 
+use s2m_data::recipe::DataRecipe;
+
 use super::fits::{self, BANK, Court, Fit, Source, Subject};
 use super::stages::{self, Stage};
 use super::{Bench, Findings, stage};
@@ -20,6 +22,9 @@ const REFEREE: Stage = Stage {
 pub(super) const STAGES: [Stage; 1] = [REFEREE];
 
 const DATA: &str = "cifar-7to3";
+
+/// Share of the training items that a fit holds out; the referee needs fewer.
+const HELD_OUT: f64 = 0.1;
 
 const BIGGAN: Source = Source::File("cifar-gan/biggan32-cifar7to3.onnx");
 const DCGAN: Source = Source::File("cifar-gan/dcgan-seed-{seed}.onnx");
@@ -49,8 +54,11 @@ const FITS: [Fit; 8] = [
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let runs = bench.finish(&STAGES)?;
-    let file = bench.place.run_file(&REFEREE)?;
-    let recipe = stages::recipe(&file, DATA).expect("a test looks for the data set");
+    let recipe = DataRecipe {
+        validation: HELD_OUT,
+        ..stages::recipe(&bench.place.run_file(&REFEREE)?, DATA)
+            .expect("a test looks for the data set")
+    };
     let subject = Subject {
         court: Court::open(bench, stage(&runs, REFEREE.name), &recipe)?,
         recipe,
