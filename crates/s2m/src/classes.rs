@@ -160,8 +160,8 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
 
 /// Share of the data that proposals of all classes account for.
 fn reach(
-    session: &Session<'_>,
-    pool: &mut Pool<'_>,
+    session: &Session,
+    pool: &mut Pool,
     proposals: usize,
     progress: &dyn Progress,
 ) -> Result<Option<Reach>, Error> {
@@ -169,22 +169,22 @@ fn reach(
     let Some(any) = Query::joint(labels.all(), labels) else {
         return Ok(None);
     };
-    let mut weighting = weigh::weighting(session.bundle, &any, session.settings)?;
+    let mut weighed = session.weigh(&any)?;
     if let Some(classes) = session.bundle.classes() {
-        weighting = session.with_classes(weighting, &cover::equal_shares(labels.all(), classes))?;
+        weighed = session.with_classes(weighed, &cover::equal_shares(labels.all(), classes))?;
     }
-    let mut target = Target::new(weighting, Sequence::all());
+    let mut target = Target::new(weighed, Sequence::all());
     weigh_many(pool, &mut target, proposals, progress)?;
-    Reach::of(session.bundle, pool, &target, proposals)
+    Reach::of(&session.bundle, pool, &target, proposals)
 }
 
 /// What adaptation makes of one joint class; none where its pilot finds too little.
 fn adapted(
-    session: &Session<'_>,
+    session: &Session,
     query: &Query,
     progress: &dyn Progress,
 ) -> Result<Option<AdaptedClass>, Error> {
-    let target = session.own_target(query)?;
+    let target = session.own_target(&session.weigh(query)?)?;
     let found = adapt::find(
         session,
         &target,
@@ -193,7 +193,7 @@ fn adapted(
         progress,
     );
     match found {
-        Ok(Ok(found)) => {
+        Ok(found) => {
             let stages = &found.record.stages;
             let stage = match found.mixture {
                 Some(_) => stages.last(),
@@ -204,27 +204,27 @@ fn adapted(
                 calls_per_sample: stage.and_then(|stage| stage.calls_per_sample),
             }))
         }
-        Ok(Err(_)) | Err(Error::Adapt(AdaptError::TooFewPilots { .. })) => Ok(None),
+        Err(Error::Refused(_) | Error::Adapt(AdaptError::TooFewPilots { .. })) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// One joint class, and the log of its mean weight.
 fn look(
-    session: &Session<'_>,
-    pool: &mut Pool<'_>,
+    session: &Session,
+    pool: &mut Pool,
     query: &Query,
     proposals: usize,
     progress: &dyn Progress,
 ) -> Result<(JointClass, f64), Error> {
-    let mut target = session.plan_shared(query, pool, progress)?;
+    let mut target = session.plan_shared(&session.weigh(query)?, pool, progress)?;
     // A joint class needs one class of a conditional generator, which is every n-th proposal.
     let positions = proposals / session.bundle.classes().unwrap_or(1);
     let log_weights = weigh_many(pool, &mut target, positions, progress)?;
     let summary = summarise(&log_weights);
     let supported = series::finite(&log_weights);
     let predicted_purity = expected_purity(pool, &target, &log_weights)?;
-    let settings = session.settings;
+    let settings = &session.settings;
     let pure = predicted_purity.is_some_and(|purity| purity >= presence::least_purity(settings));
     let reachable = supported >= MIN_SUPPORTED && (pure || !presence::asks(settings));
     let mean = series::log_sum_exp(&log_weights) - (positions.max(1) as f64).ln();
@@ -238,7 +238,7 @@ fn look(
             .flatten(),
         predicted_purity,
         reachable,
-        in_data: presence::of(session.bundle, query).map(|seen| seen.verdict.name()),
+        in_data: presence::of(&session.bundle, query).map(|seen| seen.verdict.name()),
         adapted: None,
     };
     log_weights.check()?;
@@ -247,7 +247,7 @@ fn look(
 
 /// Mean prediction over proposals in proportion to their weights.
 fn expected_purity(
-    pool: &Pool<'_>,
+    pool: &Pool,
     target: &Target,
     log_weights: &Column<f64>,
 ) -> Result<Option<f64>, Error> {
@@ -275,8 +275,8 @@ fn expected_purity(
 
 /// The label sets that hold most of the weight, and the log of the mean weight of all.
 fn largest(
-    session: &Session<'_>,
-    pool: &Pool<'_>,
+    session: &Session,
+    pool: &Pool,
     proposals: usize,
     top: usize,
 ) -> Result<(Vec<LabelSet>, f64), Error> {
@@ -286,13 +286,13 @@ fn largest(
         .map(|name| Quoted(name).to_string())
         .collect();
     let query = Query::parse(&any.join(" | "), labels)?;
-    let mut weighting = crate::weigh::weighting(session.bundle, &query, session.settings)?;
+    let mut weighed = session.weigh(&query)?;
     if let Some(classes) = session.bundle.classes() {
-        weighting = session.with_classes(weighting, &cover::equal_shares(labels.all(), classes))?;
+        weighed = session.with_classes(weighed, &cover::equal_shares(labels.all(), classes))?;
     }
     let mut masses: HashMap<LabelSet, f64> = HashMap::new();
     pool.look_at_first(proposals, &mut |proposal, evidence| {
-        let explained = weighting.explain(evidence);
+        let explained = weighed.weighting.explain(evidence);
         let explained = explained.map_err(|source| Error::Logit { proposal, source })?;
         for (set, _, log_density) in explained.sets.into_iter().filter(|s| s.2.is_finite()) {
             let mass = log_density + explained.log_odds - explained.log_conditional;

@@ -183,8 +183,9 @@ fn show(
         };
         let paper_alone = paper.map(|p| p.generator);
         rows.push(line("generator", &alone, 1.0, None, paper_alone));
+        let weighed = session.weigh(&query)?;
         for &choice in shown.samplers {
-            let mut target = session.plan_shared(&query, &mut pool, progress)?;
+            let mut target = session.plan_shared(&weighed, &mut pool, progress)?;
             let drawn = draw(&mut pool, &mut target, choice, goal, progress)?;
             let calls = drawn.log_weights.len() as f64 / n as f64;
             let numbers = drawn.rows()?;

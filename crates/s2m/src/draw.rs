@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use s2m_core::labels::{LabelSet, Labels};
+use s2m_core::labels::LabelSet;
 use s2m_core::posterior::ItemPosterior;
 use s2m_core::proposals::Purpose;
 use s2m_core::samplers::{Draw, Failure, Goal, History, Next, Sampler, mh};
@@ -15,9 +15,10 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::presence::Cause;
 use crate::progress::Progress;
-use crate::report::{Shared, Taken};
+use crate::report::AppliedCalibration;
 use crate::samplers::SamplerChoice;
 use crate::sequence::Sequence;
+use crate::weigh::Weighed;
 
 /// Rows weighed by one thread before another is worth starting.
 const ROWS_PER_THREAD: usize = 1 << 13;
@@ -27,6 +28,8 @@ const ROWS_PER_THREAD: usize = 1 << 13;
 pub struct Target {
     /// How proposals are weighed.
     pub weighting: Weighting,
+    /// The calibration behind that, but for a floor that was picked by purity.
+    pub applied: AppliedCalibration,
     /// Which proposals it sees.
     pub sequence: Sequence,
     /// Classes asked of a conditional generator.
@@ -105,9 +108,10 @@ pub(crate) fn unclaimed(
 
 impl Target {
     /// A target without classes.
-    pub fn new(weighting: Weighting, sequence: Sequence) -> Self {
+    pub fn new(weighed: Weighed, sequence: Sequence) -> Self {
         Self {
-            weighting,
+            weighting: weighed.weighting,
+            applied: weighed.applied,
             sequence,
             classes: LabelSet::EMPTY,
             searched: 0,
@@ -117,32 +121,13 @@ impl Target {
             refused: None,
         }
     }
-
-    /// How its proposals are shared, for a report; none where they are not.
-    pub(crate) fn shared(&self, labels: &Labels) -> Option<Shared> {
-        let taken = |claim: &Claim| {
-            let conditional = claim.classes.0 > 1;
-            let classes = claim.classes.1.iter().filter(|_| conditional);
-            Taken {
-                query: claim.weighting.query().text().to_owned(),
-                log_cap: claim.log_cap,
-                floor: claim.weighting.floor(),
-                classes: classes.map(|c| labels.name(c).to_owned()).collect(),
-            }
-        };
-        let alone = self.claims.is_empty() && self.log_room == 0.0;
-        (!alone).then(|| Shared {
-            log_room: self.log_room,
-            before: self.claims.iter().map(taken).collect(),
-        })
-    }
 }
 
 impl Target {
     /// Has the first positions scored.
     fn ensure(
         &mut self,
-        pool: &mut Pool<'_>,
+        pool: &mut Pool,
         positions: usize,
         progress: &dyn Progress,
     ) -> Result<(), Error> {
@@ -172,7 +157,7 @@ impl Drawn {
 
 /// Runs a sampler for one query over a pool.
 pub fn draw(
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     target: &mut Target,
     choice: SamplerChoice,
     goal: Goal,
@@ -228,7 +213,7 @@ pub fn draw(
 
 /// What claims of other queries leave of some positions: log weights, and logs of uniform numbers in this query's room.
 fn left<'w>(
-    pool: &Pool<'_>,
+    pool: &Pool,
     target: &Target,
     positions: Range<usize>,
     weights: &'w [f64],
@@ -300,7 +285,7 @@ fn pieces_of(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usi
 
 /// Log weights of the first positions.
 pub fn weigh_first(
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     target: &mut Target,
     positions: usize,
     progress: &dyn Progress,
@@ -314,9 +299,26 @@ pub fn weigh_first(
     Ok(log_weights)
 }
 
+/// Log weights of some positions, and logs of their uniform numbers.
+pub(crate) fn look(
+    pool: &mut Pool,
+    target: &mut Target,
+    positions: Range<usize>,
+    progress: &dyn Progress,
+) -> Result<(Vec<f64>, Vec<f64>), Error> {
+    target.ensure(pool, positions.end, progress)?;
+    let mut log_weights = Vec::with_capacity(positions.len());
+    weigh(pool, target, positions.clone(), &mut |weights| {
+        log_weights.extend_from_slice(weights);
+        Ok(())
+    })?;
+    let log_uniforms = uniforms(pool, &target.sequence, positions);
+    Ok((log_weights, log_uniforms))
+}
+
 /// The same where there may be more than memory holds.
 pub fn weigh_many(
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     target: &mut Target,
     positions: usize,
     progress: &dyn Progress,
@@ -332,7 +334,7 @@ pub fn weigh_many(
 /// Runs chains of Metropolis–Hastings over the first positions: where each ends (none for one that met
 /// no supported proposal), and the log weights of all.
 pub fn chains(
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     target: &mut Target,
     chains: NonZeroUsize,
     steps: NonZeroUsize,
@@ -351,7 +353,7 @@ pub fn chains(
 
 /// Logs of the accept numbers of a range of positions.
 pub(crate) fn uniforms(
-    pool: &Pool<'_>,
+    pool: &Pool,
     sequence: &Sequence,
     positions: std::ops::Range<usize>,
 ) -> Vec<f64> {
@@ -374,7 +376,7 @@ fn span(numbers: &[u64]) -> Range<u64> {
 
 /// Shows log weights of some positions in order, piece by piece.
 fn weigh(
-    pool: &Pool<'_>,
+    pool: &Pool,
     target: &Target,
     positions: Range<usize>,
     see: &mut dyn FnMut(&[f64]) -> Result<(), Error>,
@@ -393,7 +395,7 @@ fn weigh(
 
 /// Log weights of some proposals, on as many threads as pay off.
 fn weigh_numbers(
-    pool: &Pool<'_>,
+    pool: &Pool,
     target: &Target,
     numbers: &[u64],
     out: &mut [f64],
@@ -443,30 +445,4 @@ pub(crate) fn item_posterior<'a>(
 ) -> Result<ItemPosterior<'a>, Error> {
     let fault = |source: LogitError| Error::Logit { proposal, source };
     target.weighting.item_posterior(evidence).map_err(fault)
-}
-
-/// The purity that is predicted for some proposals.
-pub fn predicted_purity(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Result<f64, Error> {
-    mean_of(pool, target, numbers, |item| {
-        target.weighting.predicted(item)
-    })
-}
-
-/// The same as the network that selected says it.
-pub fn plain_purity(pool: &Pool<'_>, target: &Target, numbers: &[u64]) -> Result<f64, Error> {
-    mean_of(pool, target, numbers, |item| target.weighting.plain(item))
-}
-
-fn mean_of(
-    pool: &Pool<'_>,
-    target: &Target,
-    numbers: &[u64],
-    of: impl Fn(&ItemPosterior<'_>) -> f64,
-) -> Result<f64, Error> {
-    let mut sum = 0.0;
-    pool.look_at(numbers, &mut |number, evidence| {
-        sum += of(&item_posterior(target, number, evidence)?);
-        Ok(())
-    })?;
-    Ok(sum / numbers.len() as f64)
 }

@@ -16,6 +16,7 @@ use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
 use crate::adapt::AdaptError;
+use crate::drawing::Refusal;
 use crate::eval::EvalError;
 use crate::experiments::ExperimentError;
 use crate::fit::FitError;
@@ -94,6 +95,9 @@ pub enum Error {
     /// A setting is out of its range or makes no sense here.
     #[error("{0}")]
     Setting(String),
+    /// The query has no samples: an answer, and no fault.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The output folder cannot be made.
     #[error(transparent)]
     Staging(#[from] StagingError),

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
 use s2m_core::proposals::Purpose;
 use s2m_core::query::Query;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::adapt::{Record, Stored};
 use crate::cover;
 use crate::draw::{Claim, Target, claimed, draw, unclaimed};
+use crate::drawing::Refusal;
 use crate::error::Error;
 use crate::models;
 use crate::output::csv_fields;
@@ -22,9 +24,9 @@ use crate::progress::Progress;
 use crate::report::{RuleName, Shared, Taken};
 use crate::sample::PROPOSAL;
 use crate::samplers::Details;
-use crate::session::{Machine, Refusal, Session, refusal};
+use crate::session::{Machine, Planned, Session};
 use crate::settings::SampleSettings;
-use crate::weigh;
+use crate::weigh::weigh;
 
 /// Samples of the short draw that fixes the cap.
 const PILOT_SAMPLES: usize = 256;
@@ -136,10 +138,7 @@ struct RunCalibration {
 }
 
 /// Explains one proposal; refused where the query has no samples at all.
-pub fn explain(
-    request: &Request<'_>,
-    progress: &dyn Progress,
-) -> Result<Result<Explained, Refusal>, Error> {
+pub fn explain(request: &Request<'_>, progress: &dyn Progress) -> Result<Explained, Error> {
     if request.proposal > MAX_PROPOSAL {
         return Err(Error::Setting(format!(
             "--proposal is {}; it must be at most {MAX_PROPOSAL}",
@@ -150,19 +149,23 @@ pub fn explain(
     let query = Query::parse(request.query, bundle.labels())?;
     match request.run {
         None => by_a_short_draw(request, &bundle, &query, progress),
-        Some(folder) => by_a_run(request, &bundle, &query, folder).map(Ok),
+        Some(folder) => by_a_run(request, &bundle, &query, folder),
     }
 }
 
 /// The fate under a cap from a short draw of its own.
 fn by_a_short_draw(
     request: &Request<'_>,
-    bundle: &Bundle,
+    bundle: &Arc<Bundle>,
     query: &Query,
     progress: &dyn Progress,
-) -> Result<Result<Explained, Refusal>, Error> {
+) -> Result<Explained, Error> {
     let session = Session::open(bundle, &request.machine, &request.settings, None)?;
-    let (mut pool, mut target) = session.plan(query, None, progress)?;
+    let Planned {
+        mut pool,
+        mut target,
+        ..
+    } = session.plan(&session.weigh(query)?, None, progress)?;
     let samples = NonZeroUsize::new(PILOT_SAMPLES).expect("256 is not zero");
     let goal = Goal {
         samples,
@@ -173,15 +176,15 @@ fn by_a_short_draw(
     let log_cap = match drawn.outcome.map(|draw| draw.info) {
         Ok(Info::Reject(info)) => Some(info.log_cap),
         Ok(_) => None,
-        Err(failure) => return Ok(Err(refusal(failure, &target.weighting, sampler))),
+        Err(failure) => return Err(Refusal::of(failure, &target.weighting, sampler).into()),
     };
-    weighed(request.proposal, &session, &mut pool, &target, log_cap).map(Ok)
+    weighed(request.proposal, &session, &mut pool, &target, log_cap)
 }
 
 /// The fate in a finished run, under its own seed, settings and cap.
 fn by_a_run(
     request: &Request<'_>,
-    bundle: &Bundle,
+    bundle: &Arc<Bundle>,
     query: &Query,
     folder: &Path,
 ) -> Result<Explained, Error> {
@@ -220,7 +223,8 @@ fn by_a_run(
         .iter()
         .filter_map(|name| bundle.labels().find(name))
         .collect();
-    let (mut pool, mut target) = session.known_plan(query, used, record.class_rule)?;
+    let (mut pool, mut target) =
+        session.known_plan(session.weigh(query)?, used, record.class_rule)?;
     if let Some(shared) = &record.shared {
         target.log_room = shared.log_room;
         let claim = |taken: &Taken| claim(&session, taken, shared.log_room);
@@ -252,25 +256,25 @@ fn by_a_run(
 }
 
 /// What a query took that was drawn before with the same proposals.
-fn claim(session: &Session<'_>, taken: &Taken, log_room: f64) -> Result<Claim, Error> {
-    let bundle = session.bundle;
+fn claim(session: &Session, taken: &Taken, log_room: f64) -> Result<Claim, Error> {
+    let bundle = &session.bundle;
     let query = Query::parse(&taken.query, bundle.labels())?;
     let mut settings = session.settings.clone();
     settings.overrides.floor = Some(taken.floor);
-    let weighting = weigh::weighting(bundle, &query, &settings)?;
+    let weighed = weigh(bundle, &query, &settings)?;
     let names = taken.classes.iter();
     let used = names
         .filter_map(|name| bundle.labels().find(name))
         .collect();
-    let (weighting, classes) = match bundle.classes() {
+    let (weighed, classes) = match bundle.classes() {
         Some(classes) => {
             let shares = cover::equal_shares(used, classes);
-            (session.with_classes(weighting, &shares)?, classes as u64)
+            (session.with_classes(weighed, &shares)?, classes as u64)
         }
-        None => (weighting, 1),
+        None => (weighed, 1),
     };
     Ok(Claim {
-        weighting,
+        weighting: weighed.weighting,
         log_cap: taken.log_cap,
         log_room,
         classes: (classes, used),
@@ -297,8 +301,8 @@ fn sample_of(proposal: u64, path: &Path) -> Result<Option<usize>, Error> {
 /// Every step from the proposal's logits to its weight, and its fate under a cap if there is one.
 fn weighed(
     number: u64,
-    session: &Session<'_>,
-    pool: &mut Pool<'_>,
+    session: &Session,
+    pool: &mut Pool,
     target: &Target,
     log_cap: Option<f64>,
 ) -> Result<Explained, Error> {

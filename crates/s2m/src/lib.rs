@@ -1,25 +1,52 @@
-//! The library behind the program: one request in, one report out.
+//! Multi-label samples out of a generator and single positive labels: open a model, ask, draw.
 //!
-//! [`sample::sample`] draws multi-label samples, [`mine::mine`] scores proposals once for many
-//! queries, [`classes::classes`] tells what a generator reaches, [`explain::explain`] why one
-//! proposal was kept or not, [`adapt::adapt`] learns where a generator makes a rare combination, and
-//! [`demo::demo`] shows it all on a bundle whose truth is known.
-//! [`fit::fit`] makes a bundle of somebody's generator and labels, [`calibrate`] calibrates one.
-//! [`eval::evaluate`] measures samples against real items.
-//! [`trainer`] starts `s2m-train`, and [`experiments::reproduce`] makes the paper's tables with it.
+//! ```
+//! # fn main() -> Result<(), s2m::Error> {
+//! let model = s2m::Model::open("gaussians-exact")?; // an embedded name, or the folder of a bundle
+//! let draw = model.query("A - B")?.seed(7).tv(0.01).draw(1000)?;
+//! assert_eq!(draw.samples.len(), 1000);
+//! println!(
+//!     "{:.1} generator calls each, within TV {:?} of the target",
+//!     draw.report.calls_per_sample, draw.report.tv_bound
+//! );
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Samples also come in batches, as they are accepted, in flat memory:
+//!
+//! ```
+//! # fn main() -> Result<(), s2m::Error> {
+//! let model = s2m::Model::open("gaussians-exact")?;
+//! for batch in model.query("A + B")?.stream(64)?.take(3) {
+//!     let points = batch?.items.to_floats();
+//!     assert_eq!(points.len(), 64 * 2);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ONNX Runtime is looked for beside the program, in `ORT_DYLIB_PATH` and among Python's packages; see
+//! [`Model::with_onnxruntime`]. Everything else takes a draw or makes one: [`sample::sample`] writes a folder that an interrupted
+//! run goes on with, [`mine::mine`] scores proposals once for many queries, [`classes::classes`] tells what a generator
+//! reaches, [`explain::explain`] why one proposal was kept or not, and [`adapt::adapt`] learns where a generator makes
+//! a rare combination.
 
 pub mod adapt;
+pub mod ask;
 pub mod calibrate;
 pub mod classes;
 pub mod cover;
 pub mod demo;
 pub mod draw;
+mod drawing;
 mod error;
 pub mod eval;
 pub mod experiments;
 pub mod explain;
 pub mod fit;
 pub mod mine;
+pub mod model;
 pub mod models;
 pub mod output;
 mod own_data;
@@ -34,12 +61,19 @@ pub mod reach;
 pub mod report;
 pub mod sample;
 pub mod samplers;
+pub mod samples;
 mod sequence;
 pub mod session;
 pub mod settings;
+pub mod stream;
 pub mod talk;
 pub mod trainer;
 pub mod weigh;
 mod write;
 
+pub use ask::{Ask, Selected};
+pub use drawing::Refusal;
 pub use error::Error;
+pub use model::Model;
+pub use samples::{Draw, Items, Samples};
+pub use stream::Stream;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use s2m_model::bundle::Bundle;
 use s2m_model::disk::read_plain;
@@ -59,11 +60,12 @@ pub fn folder(model: &Path) -> Option<PathBuf> {
 }
 
 /// Opens the bundle in a folder (its ending may be left out), or the embedded one of that name.
-pub fn open(model: &Path) -> Result<Bundle, Error> {
-    match folder(model) {
-        Some(folder) => Ok(Bundle::open(&folder)?),
-        None => Ok(Bundle::from_files(embedded(model)?)?),
-    }
+pub fn open(model: &Path) -> Result<Arc<Bundle>, Error> {
+    let bundle = match folder(model) {
+        Some(folder) => Bundle::open(&folder)?,
+        None => Bundle::from_files(embedded(model)?)?,
+    };
+    Ok(Arc::new(bundle))
 }
 
 /// The files of a bundle, as they are: name and bytes of each.

@@ -152,9 +152,9 @@ impl Rows {
 const AT_A_TIME: usize = 1 << 20;
 
 /// Logits of the proposals from 0 on.
-pub struct Pool<'a> {
-    bundle: &'a Bundle,
-    runtime: &'a Runtime,
+pub struct Pool {
+    bundle: Arc<Bundle>,
+    runtime: Runtime,
     settings: RunSettings,
     /// First row of each origin; the last one goes on as far as is asked for.
     origins: Vec<(usize, Origin)>,
@@ -170,19 +170,19 @@ pub struct Pool<'a> {
     scorer: Option<(Scorer, Pace)>,
 }
 
-impl<'a> Pool<'a> {
+impl Pool {
     /// An empty pool, whose rows go to the scratch folder where memory does not hold them.
     pub fn new(
-        bundle: &'a Bundle,
-        runtime: &'a Runtime,
+        bundle: &Arc<Bundle>,
+        runtime: &Runtime,
         settings: RunSettings,
         seed: u64,
         rule: ClassRule,
         scratch: &Scratch,
     ) -> Self {
         Self {
-            bundle,
-            runtime,
+            bundle: Arc::clone(bundle),
+            runtime: runtime.clone(),
             settings,
             origins: vec![(0, Origin::prior(seed))],
             shape: row_shape(bundle),
@@ -351,11 +351,11 @@ impl<'a> Pool<'a> {
 
     /// Latents of the first input for some rows, in coordinates in which the prior is standard normal.
     pub fn normal_latents(&self, rows: &[u64]) -> Vec<f32> {
-        let size = self.origin().latents(self.bundle).size;
+        let size = self.origin().latents(&self.bundle).size;
         let mut latents = vec![0.0; rows.len() * size];
         for (row, out) in rows.iter().zip(latents.chunks_mut(size)) {
             let (origin, number) = self.place(*row);
-            origin.latents(self.bundle).fill_normal(&[number], out);
+            origin.latents(&self.bundle).fill_normal(&[number], out);
         }
         latents
     }
@@ -459,7 +459,7 @@ impl<'a> Pool<'a> {
         let numbers: Vec<u64> = (first..first + count as u64).collect();
         let mut latents = vec![0.0; count * mixture.size()];
         origin
-            .latents(self.bundle)
+            .latents(&self.bundle)
             .fill_normal(&numbers, &mut latents);
         let mut ratios = vec![0.0; count];
         mixture.log_prior_ratios(&latents, &mut ratios);
@@ -485,7 +485,7 @@ impl<'a> Pool<'a> {
         if let Some(open) = self.scorer.take() {
             return Ok(open);
         }
-        let scorer = Scorer::open(self.bundle, self.runtime, &self.settings)?;
+        let scorer = Scorer::open(&self.bundle, &self.runtime, &self.settings)?;
         let pace = Pace::new(scorer.round());
         Ok((scorer, pace))
     }

@@ -10,7 +10,7 @@ use s2m_core::weight::Weighting;
 use s2m_model::bundle::Bundle;
 use thiserror::Error;
 
-use crate::session::Refusal;
+use crate::drawing::Refusal;
 use crate::settings::{CalibrationChoice, SampleSettings};
 
 /// Why a query has no samples.

@@ -13,7 +13,6 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::presence::Cause;
 use crate::progress::Progress;
-use crate::report::Report;
 
 /// What is predicted for samples: the mean probability that they are right.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -41,13 +40,13 @@ impl Purity {
     }
 }
 
-/// Mean prediction of the query over some proposals, with its interval.
+/// Mean predictions of the query over some proposals, and the first of them with its interval.
 pub(crate) fn predicted(
-    pool: &Pool<'_>,
+    pool: &Pool,
     target: &Target,
     numbers: &Column<u64>,
-) -> Result<Mean, Error> {
-    let mut values = Moments::default();
+) -> Result<(Purity, Mean), Error> {
+    let (mut sums, mut values) = (Purity::default(), Moments::default());
     let mut first = None;
     for range in pieces(0..numbers.len()) {
         pool.look_at(&numbers.read(range)?, &mut |number, evidence| {
@@ -55,25 +54,32 @@ pub(crate) fn predicted(
             let value = target.weighting.predicted(&item);
             first.get_or_insert(value);
             values.add(value);
+            sums.by_others += value;
+            sums.plain += target.weighting.plain(&item);
             Ok(())
         })?;
     }
-    Ok(values.mean().unwrap_or(Mean {
+    let count = numbers.len() as f64;
+    let mean = values.mean().unwrap_or(Mean {
         value: first.unwrap_or(0.0),
         between: [0.0, 1.0],
-    }))
+    });
+    let purity = Purity {
+        by_others: sums.by_others / count,
+        plain: sums.plain / count,
+    };
+    Ok((purity, mean))
 }
 
 /// What to know where the purity that was asked for lies beyond the interval of what is predicted.
-pub(crate) fn missed(report: &Report) -> Option<String> {
-    let asked = report.asked_purity?;
-    let [low, high] = report.predicted_between;
+pub(crate) fn missed(asked: f64, purity: Purity, predicted: Mean) -> Option<String> {
+    let [low, high] = predicted.between;
     let less = asked > high;
     (less || asked < low).then(|| {
         format!(
             "a purity of {:.1} % was asked for, and {:.1} % is predicted ({:.1} to {:.1} % at 95 %): {}",
             100.0 * asked,
-            100.0 * report.predicted_purity,
+            100.0 * purity.by_others,
             100.0 * low,
             100.0 * high,
             if less {
@@ -90,7 +96,7 @@ const ENOUGH: usize = 8000;
 
 /// The target with a floor for the wanted purity.
 pub(crate) fn with_purity(
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     mut target: Target,
     purity: f64,
     progress: &dyn Progress,

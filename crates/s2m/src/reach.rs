@@ -32,7 +32,7 @@ impl Reach {
     /// By the first positions of a target.
     pub(crate) fn of(
         bundle: &Bundle,
-        pool: &Pool<'_>,
+        pool: &Pool,
         target: &Target,
         positions: usize,
     ) -> Result<Option<Self>, Error> {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use s2m_core::diagnostics::{WeightSummary, summarise};
-use s2m_core::samplers::Draw;
-use s2m_core::series::Series;
+use s2m_core::labels::Labels;
 use serde::{Deserialize, Serialize};
 
 use crate::adapt::Record;
+use crate::draw::{Claim, Target};
 use crate::reach::Reach;
 use crate::samplers::Details;
 use crate::settings::SampleSettings;
@@ -110,6 +109,27 @@ pub struct Shared {
     pub before: Vec<Taken>,
 }
 
+impl Shared {
+    /// How a target shares its proposals; none where it does not.
+    pub(crate) fn of(target: &Target, labels: &Labels) -> Option<Self> {
+        let taken = |claim: &Claim| {
+            let conditional = claim.classes.0 > 1;
+            let classes = claim.classes.1.iter().filter(|_| conditional);
+            Taken {
+                query: claim.weighting.query().text().to_owned(),
+                log_cap: claim.log_cap,
+                floor: claim.weighting.floor(),
+                classes: classes.map(|c| labels.name(c).to_owned()).collect(),
+            }
+        };
+        let alone = target.claims.is_empty() && target.log_room == 0.0;
+        (!alone).then(|| Self {
+            log_room: target.log_room,
+            before: target.claims.iter().map(taken).collect(),
+        })
+    }
+}
+
 /// What one of them takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
@@ -161,35 +181,4 @@ pub struct AppliedCalibration {
     pub margin: f64,
     /// Least posterior of the query.
     pub floor: f64,
-}
-
-impl Report {
-    /// Fills in what the draw and its weights say.
-    #[must_use]
-    pub(crate) fn with_draw(mut self, draw: &Draw, log_weights: &dyn Series) -> Self {
-        let WeightSummary {
-            support_share,
-            weight_ess,
-            m_at_least,
-            largest_share,
-            tail_index,
-            ..
-        } = summarise(log_weights);
-        self.samples = draw.samples;
-        self.render_calls = draw.samples;
-        self.calls_per_sample = self.generator_calls as f64 / draw.samples as f64;
-        self.tv_estimate = draw.error.tv_estimate;
-        self.tv_bound = draw.error.tv_bound;
-        self.acceptance = draw.acceptance;
-        self.weight_ess = weight_ess;
-        self.m_at_least = m_at_least;
-        self.largest_weight_share = largest_share;
-        self.tail_index = tail_index.filter(|index| index.is_finite());
-        self.support_share = support_share;
-        self.duplicates = draw.duplicates;
-        self.details = Details::from(&draw.info);
-        self.warnings
-            .extend(draw.error.warnings.iter().map(ToString::to_string));
-        self
-    }
 }

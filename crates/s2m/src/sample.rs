@@ -8,7 +8,9 @@ use s2m_core::samplers::reject;
 use s2m_model::bundle::{Bundle, sha256};
 
 use crate::adapt::Stored;
+use crate::ask;
 use crate::draw::{Claim, weigh_first};
+use crate::drawing::{Job, Others, Refusal};
 use crate::error::Error;
 use crate::models;
 use crate::output::{Existing, Kind, Plan, Staging};
@@ -17,8 +19,10 @@ use crate::presence;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::samplers::{Details, SamplerChoice};
-use crate::session::{Job, Kept, Machine, Others, Refusal, Session};
+use crate::session::{Kept, Machine, Planned, Session};
 use crate::settings::SampleSettings;
+use crate::weigh::{Weighed, weigh};
+use crate::write::{write_folder, write_joint_summary};
 
 /// File of an interrupted run's logits.
 const JOURNAL: &str = "logits";
@@ -60,17 +64,16 @@ pub type Answer = Result<Report, Refusal>;
 
 /// Draws what was asked for; one answer per query, in their order.
 pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answer>, Error> {
-    request.settings.sampler.check()?;
-    request.settings.adapt.check()?;
     let bundle = models::open(request.model)?;
-    check_adaptation(request, &bundle)?;
+    ask::check(&request.settings, &bundle, request.bank, request.proposal)?;
     let proposal = request.proposal.map(|folder| Stored::open(folder, &bundle));
     let proposal = proposal.transpose()?;
     let queries = queries(request.wanted, &bundle)?;
-    for query in &queries {
-        // Settings that do not fit a query are said before any work is done.
-        crate::weigh::weighting(&bundle, query, &request.settings)?;
-    }
+    // Settings that do not fit a query are said before any work is done.
+    let weighed = queries
+        .iter()
+        .map(|query| weigh(&bundle, query, &request.settings));
+    let weighed = weighed.collect::<Result<Vec<Weighed>, Error>>()?;
     let mut session = Session::open(&bundle, &request.machine, &request.settings, request.bank)?;
     let identity = identity(request, &session, proposal.as_ref());
     let folder = models::folder(request.model);
@@ -86,14 +89,14 @@ pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answ
     let answers = if proposal.is_some() || !request.settings.adapt.is_none() {
         draw_all_adapted(
             request,
-            &queries,
+            &weighed,
             &session,
             proposal.as_ref(),
             &staging,
             progress,
         )
     } else {
-        draw_all(request, &queries, &session, &staging, progress)
+        draw_all(request, &weighed, &session, &staging, progress)
     };
     match answers {
         Ok(answers) if answers.iter().any(Result::is_ok) => {
@@ -136,41 +139,34 @@ pub const MAX_JOINT_LABELS: usize = 10;
 
 fn draw_all(
     request: &Request<'_>,
-    queries: &[Query],
-    session: &Session<'_>,
+    weighed: &[Weighed],
+    session: &Session,
     staging: &Staging,
     progress: &dyn Progress,
 ) -> Result<Vec<Answer>, Error> {
     let journal = staging.journal(JOURNAL);
-    let refused = |query: &Query| presence::refuse(session.bundle, query, &request.settings);
-    if let [query] = queries {
-        if let Some(refusal) = refused(query) {
+    let refused = |query: &Query| presence::refuse(&session.bundle, query, &request.settings);
+    if let [weighed] = weighed {
+        if let Some(refusal) = refused(weighed.query()) {
             return Ok(vec![Err(refusal)]);
         }
-        let (mut pool, target) = session.plan(query, Some(&journal), progress)?;
-        let job = Job {
-            session,
-            pool: &mut pool,
-            target,
-            folder: "",
-            samples: request.samples,
-            adaptation: None,
-            others: None,
-        };
-        return Ok(vec![job.run(staging, progress)?]);
+        let planned = session.plan(weighed, Some(&journal), progress)?;
+        return Ok(vec![answer(
+            planned, None, request, session, staging, progress,
+        )?]);
     }
     let mut others = Others::default();
     let mut claims: Vec<Claim> = Vec::new();
     let mut pool = session.shared_pool(Some(&journal))?;
-    let mut answers = Vec::with_capacity(queries.len());
-    let folders = folder_names(queries);
-    let log_room = room(session, queries, &mut pool, progress)?;
-    for (query, folder) in queries.iter().zip(&folders) {
-        if let Some(refusal) = refused(query) {
+    let mut answers = Vec::with_capacity(weighed.len());
+    let folders = folder_names(weighed.iter().map(Weighed::query));
+    let log_room = room(session, weighed, &mut pool, progress)?;
+    for (weighed, folder) in weighed.iter().zip(&folders) {
+        if let Some(refusal) = refused(weighed.query()) {
             answers.push(Err(refusal));
             continue;
         }
-        let mut target = session.plan_shared(query, &mut pool, progress)?;
+        let mut target = session.plan_shared(weighed, &mut pool, progress)?;
         target.claims.clone_from(&claims);
         target.log_room = log_room;
         let weighting = target.weighting.clone();
@@ -179,12 +175,11 @@ fn draw_all(
             session,
             pool: &mut pool,
             target,
-            folder,
             samples: request.samples,
             adaptation: None,
             others: Some(&mut others),
         };
-        let answer = job.run(staging, progress)?;
+        let answer = write_folder(job, folder, staging, progress)?;
         if let Ok(Report {
             details: Details::Reject { log_cap, .. },
             ..
@@ -199,8 +194,28 @@ fn draw_all(
         }
         answers.push(answer);
     }
-    crate::write::write_joint_summary(staging, queries, &folders, &answers)?;
+    write_joint_summary(staging, weighed, &folders, &answers)?;
     Ok(answers)
+}
+
+/// Draws a planned query and writes it.
+fn answer(
+    mut planned: Planned,
+    folder: Option<&str>,
+    request: &Request<'_>,
+    session: &Session,
+    staging: &Staging,
+    progress: &dyn Progress,
+) -> Result<Answer, Error> {
+    let job = Job {
+        session,
+        pool: &mut planned.pool,
+        target: planned.target,
+        samples: request.samples,
+        adaptation: planned.stored.map(|stored| stored.about.adaptation),
+        others: None,
+    };
+    write_folder(job, folder.unwrap_or_default(), staging, progress)
 }
 
 /// Proposals on which it is seen how far joint classes overlap.
@@ -212,17 +227,17 @@ const OVERLAP_SLACK: f64 = 1.05;
 /// Log of what the lengths of all joint classes are divided by, so that they fit into 1: the largest sum of
 /// `min(w, c)/c` seen. 0 where floors are above one half, since then each proposal has weight for one alone.
 fn room(
-    session: &Session<'_>,
-    queries: &[Query],
-    pool: &mut Pool<'_>,
+    session: &Session,
+    weighed: &[Weighed],
+    pool: &mut Pool,
     progress: &dyn Progress,
 ) -> Result<f64, Error> {
     let SamplerChoice::Reject { tv } = session.settings.sampler else {
         return Ok(0.0);
     };
     let mut sums = vec![0.0_f64; OVERLAP_PILOT * session.bundle.classes().unwrap_or(1)];
-    for query in queries {
-        let mut target = session.plan_shared(query, pool, progress)?;
+    for weighed in weighed {
+        let mut target = session.plan_shared(weighed, pool, progress)?;
         let log_weights = weigh_first(pool, &mut target, OVERLAP_PILOT, progress)?;
         let Some(log_cap) = reject::log_cap_for(&log_weights, tv) else {
             continue;
@@ -249,21 +264,22 @@ pub(crate) const PROPOSAL: &str = "proposal";
 /// Draws every query from proposals of its own.
 fn draw_all_adapted(
     request: &Request<'_>,
-    queries: &[Query],
-    session: &Session<'_>,
+    weighed: &[Weighed],
+    session: &Session,
     proposal: Option<&Stored>,
     staging: &Staging,
     progress: &dyn Progress,
 ) -> Result<Vec<Answer>, Error> {
-    let alone = queries.len() == 1;
+    let alone = weighed.len() == 1;
     let folders = if alone {
         vec![String::new()]
     } else {
-        folder_names(queries)
+        folder_names(weighed.iter().map(Weighed::query))
     };
-    let mut answers = Vec::with_capacity(queries.len());
-    for (at, (query, folder)) in queries.iter().zip(&folders).enumerate() {
-        if let Some(refusal) = presence::refuse(session.bundle, query, &request.settings) {
+    let mut answers = Vec::with_capacity(weighed.len());
+    for (at, (weighed, folder)) in weighed.iter().zip(&folders).enumerate() {
+        let query = weighed.query();
+        if let Some(refusal) = presence::refuse(&session.bundle, query, &request.settings) {
             answers.push(Err(refusal));
             continue;
         }
@@ -271,7 +287,7 @@ fn draw_all_adapted(
         // An interrupted run has left what it found; recycled proposals are searched for again.
         let recycles = matches!(request.settings.sampler, SamplerChoice::Resample { .. });
         let left = match proposal {
-            None if !recycles => Stored::open(&staging.path(&own), session.bundle).ok(),
+            None if !recycles => Stored::open(&staging.path(&own), &session.bundle).ok(),
             _ => None,
         };
         let left = left.filter(|left| left.mixture.is_some());
@@ -283,30 +299,30 @@ fn draw_all_adapted(
             }),
             (None, None) => None,
         };
-        let planned = session.plan_adapted(query, kept, request.samples, progress)?;
+        let planned = session.plan_adapted(weighed, kept, request.samples, progress);
         let mut planned = match planned {
-            Ok(planned) => planned,
-            Err(refusal) => {
+            Err(Error::Refused(refusal)) => {
                 answers.push(Err(refusal));
                 continue;
             }
+            planned => planned?,
         };
-        planned.stored.write(staging, &own)?;
+        if let Some(stored) = &planned.stored {
+            stored.write(staging, &own)?;
+        }
         let journal = staging.journal(&own_journal(at));
         planned.pool = session.with_journal(planned.pool, Some(&journal))?;
-        let job = Job {
+        answers.push(answer(
+            planned,
+            Some(folder),
+            request,
             session,
-            pool: &mut planned.pool,
-            target: planned.target,
-            folder,
-            samples: request.samples,
-            adaptation: Some(planned.stored.about.adaptation),
-            others: None,
-        };
-        answers.push(job.run(staging, progress)?);
+            staging,
+            progress,
+        )?);
     }
     if !alone {
-        crate::write::write_joint_summary(staging, queries, &folders, &answers)?;
+        write_joint_summary(staging, weighed, &folders, &answers)?;
     }
     Ok(answers)
 }
@@ -316,33 +332,15 @@ fn own_journal(query: usize) -> String {
     format!("{query}.{JOURNAL}")
 }
 
-/// Refuses what does not go together with adaptation.
-fn check_adaptation(request: &Request<'_>, bundle: &Bundle) -> Result<(), Error> {
-    let adapts = !request.settings.adapt.is_none();
-    let refuse = |text: &str| Err(Error::Setting(text.to_owned()));
-    if adapts && request.proposal.is_some() {
-        return refuse("--proposal is an adapted proposal already; leave --adapt out");
-    }
-    if request.proposal.is_some() && request.bank.is_some() {
-        return refuse("a bank holds proposals of the prior; use --bank or --proposal, not both");
-    }
-    if adapts && request.bank.is_some() && bundle.classes().is_some() {
-        return refuse(
-            "--adapt cannot use a bank of a conditional generator, whose classes take turns\nhint: leave --bank out",
-        );
-    }
-    Ok(())
-}
-
 /// Longest name of a joint class's folder; file systems stop at 255 bytes.
 const MAX_FOLDER: usize = 100;
 
 /// A folder for each joint class: its text without spaces and quotes, other characters replaced, and
 /// a number behind it where that is too long or taken.
-fn folder_names(queries: &[Query]) -> Vec<String> {
+fn folder_names<'q>(queries: impl Iterator<Item = &'q Query>) -> Vec<String> {
     let keep = |c: char| c.is_alphanumeric() || "+-_.".contains(c);
-    let mut names: Vec<String> = Vec::with_capacity(queries.len());
-    for (at, query) in queries.iter().enumerate() {
+    let mut names: Vec<String> = Vec::new();
+    for (at, query) in queries.enumerate() {
         let characters = query
             .text()
             .chars()
@@ -360,7 +358,7 @@ fn folder_names(queries: &[Query]) -> Vec<String> {
 }
 
 /// Everything that decides the result of a request, for recognising an interrupted run of it.
-fn identity(request: &Request<'_>, session: &Session<'_>, proposal: Option<&Stored>) -> String {
+fn identity(request: &Request<'_>, session: &Session, proposal: Option<&Stored>) -> String {
     let settings =
         serde_json::to_string(&request.settings).expect("settings have only plain fields");
     let parts = [
@@ -390,7 +388,7 @@ mod tests {
     fn folders_are_short_distinct_and_harmless() {
         let folders = |labels: &[&str]| {
             let labels = Labels::new(labels.iter().copied()).unwrap();
-            folder_names(&Query::all_joint(&labels).collect::<Vec<_>>())
+            folder_names(Query::all_joint(&labels).collect::<Vec<_>>().iter())
         };
         assert_eq!(folders(&["A", "B"]), ["A-B", "B-A", "A+B"]);
         assert_eq!(folders(&["A b", "Ab"]), ["Ab-Ab", "Ab-Ab~1", "Ab+Ab"]);

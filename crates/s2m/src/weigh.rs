@@ -10,6 +10,7 @@ use s2m_model::manifest::{
 };
 
 use crate::error::Error;
+use crate::report::AppliedCalibration;
 use crate::settings::{CalibrationChoice, DensityChoice, SampleSettings};
 
 /// The calibration that holds for a query, after all overrides.
@@ -131,20 +132,46 @@ fn by_query(
     Ok(entries.get("default").copied())
 }
 
-/// The weighting of a query for an unconditional generator, or before its classes are chosen.
-pub fn weighting(
-    bundle: &Bundle,
-    query: &Query,
-    settings: &SampleSettings,
-) -> Result<Weighting, Error> {
+/// How a query weighs, and the calibration behind it.
+#[derive(Debug, Clone)]
+pub struct Weighed {
+    /// For an unconditional generator, or before its classes are chosen.
+    pub weighting: Weighting,
+    /// What is in force, for reports.
+    pub applied: AppliedCalibration,
+}
+
+impl Weighed {
+    /// The query.
+    pub fn query(&self) -> &Query {
+        self.weighting.query()
+    }
+}
+
+/// The weighting of a query.
+pub fn weigh(bundle: &Bundle, query: &Query, settings: &SampleSettings) -> Result<Weighed, Error> {
     let labelling = match settings.density {
         DensityChoice::Corrected => bundle.labelling().clone(),
         DensityChoice::Paper => bundle.labelling().clone().uncorrected(),
     };
     let calibration = calibration(bundle, query, settings)?;
-    Ok(Weighting::calibrated(
-        query.clone(),
-        labelling,
-        &calibration,
-    )?)
+    let weighting = Weighting::calibrated(query.clone(), labelling, &calibration)?;
+    let members = bundle.manifest().calibration.ensemble.as_ref();
+    let applied = AppliedCalibration {
+        posterior: weighting.kind().name(),
+        joint_temperature: calibration.joint.as_ref().map(|joint| joint.temperature),
+        members: members
+            .filter(|_| calibration.ensemble.is_some())
+            .map_or(0, |ensemble| ensemble.members),
+        class_temperature: calibration.class.at(query)?,
+        fake_class_temperature: calibration.fake_class.at(query)?,
+        real_temperature: calibration.real,
+        real_correction: calibration.correction.name(),
+        audited: calibration.audit.is_some(),
+        odds_clip: Some(calibration.odds_clip).filter(|clip| clip.is_finite()),
+        odds_cap: Some(calibration.odds_cap).filter(|cap| cap.is_finite()),
+        margin: calibration.margin,
+        floor: weighting.floor(),
+    };
+    Ok(Weighed { weighting, applied })
 }

@@ -3,23 +3,24 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::time::Instant;
 
-use s2m_core::query::Query;
 use s2m_core::weight::Evidence;
 use s2m_model::disk::Column;
 use s2m_model::latents::LatentSource;
-use s2m_model::networks::{Renderer, Requested};
 
-use crate::draw::{Target, item_posterior, log_weight};
+use crate::draw::Target;
+use crate::drawing::Job;
 use crate::error::Error;
 use crate::output::{NpyWriter, Staging, csv, csv_field};
 use crate::pace::Pace;
 use crate::picture::{Drawing, Panel, Picture, image_grid, scatter};
 use crate::pool::Pool;
 use crate::progress::Progress;
-use crate::purity::Purity;
 use crate::sample::Answer;
+use crate::samples::{Known, Maker};
 use crate::session::Session;
+use crate::weigh::Weighed;
 
 /// Numbers of samples that are held at a time, where a round of the networks is not more.
 const MAX_HELD: usize = 1 << 21;
@@ -31,18 +32,45 @@ const ROWS: usize = 1 << 14;
 const SHOWN_PICTURES: usize = 64;
 const SHOWN_POINTS: usize = 10_000;
 
-/// Writes the samples of one query.
-pub(crate) struct SampleWriter<'w, 'p> {
-    pub(crate) session: &'w Session<'w>,
-    pub(crate) pool: &'w mut Pool<'p>,
-    pub(crate) target: &'w Target,
-    pub(crate) staging: &'w Staging,
-    pub(crate) folder: &'w str,
+/// Draws a query and writes its folder: samples, table, grid and report.
+pub(crate) fn write_folder(
+    job: Job<'_>,
+    folder: &str,
+    staging: &Staging,
+    progress: &dyn Progress,
+) -> Result<Answer, Error> {
+    let started = Instant::now();
+    let session = job.session;
+    let (drawing, pool) = match job.draw(progress) {
+        Err(Error::Refused(refusal)) => return Ok(Err(refusal)),
+        drawn => drawn?,
+    };
+    let writer = SampleWriter {
+        session,
+        pool,
+        target: &drawing.target,
+        staging,
+        folder,
+    };
+    writer.write(&drawing.kept, progress)?;
+    let report = drawing.report(session, started.elapsed().as_secs_f64());
+    let json = serde_json::to_string_pretty(&report).expect("a report has only plain fields");
+    staging.write(&writer.file("report.json"), json.as_bytes())?;
+    Ok(Ok(report))
 }
 
-impl SampleWriter<'_, '_> {
+/// Writes the samples of one query.
+struct SampleWriter<'w> {
+    session: &'w Session,
+    pool: &'w Pool,
+    target: &'w Target,
+    staging: &'w Staging,
+    folder: &'w str,
+}
+
+impl SampleWriter<'_> {
     /// A file of this query inside the output.
-    pub(crate) fn file(&self, name: &str) -> String {
+    fn file(&self, name: &str) -> String {
         if self.folder.is_empty() {
             name.to_owned()
         } else {
@@ -50,12 +78,8 @@ impl SampleWriter<'_, '_> {
         }
     }
 
-    /// Writes everything but the report; gives what is predicted for the samples.
-    pub(crate) fn write(
-        &self,
-        kept: &Column<u64>,
-        progress: &dyn Progress,
-    ) -> Result<Purity, Error> {
+    /// Writes everything but the report.
+    fn write(&self, kept: &Column<u64>, progress: &dyn Progress) -> Result<(), Error> {
         self.write_items(kept, progress)?;
         if self.session.settings.latents {
             self.write_latents(kept)?;
@@ -63,50 +87,40 @@ impl SampleWriter<'_, '_> {
         self.write_table(kept)
     }
 
-    /// Writes one line per sample; gives what is predicted for them.
-    fn write_table(&self, kept: &Column<u64>) -> Result<Purity, Error> {
+    /// Writes one line per sample.
+    fn write_table(&self, kept: &Column<u64>) -> Result<(), Error> {
         let query = self.target.weighting.query();
         let names = self.session.bundle.labels();
         let conditional = self.session.bundle.classes().is_some();
         let adapted = self.pool.is_adapted();
         let mut table = self.staging.create(&self.file("metadata.csv"))?;
         table.append(csv([header(names.names(), conditional, adapted)]).as_bytes())?;
-        let (mut predicted, mut at) = (Purity::default(), 0);
-        let mut write = |number: u64, evidence: Evidence<'_>| {
-            let log_weight = log_weight(self.target, number, evidence)?;
-            let item = item_posterior(self.target, number, evidence)?;
-            predicted.by_others += self.target.weighting.predicted(&item);
-            predicted.plain += self.target.weighting.plain(&item);
-            let mut row = vec![self.item_name(at, kept.len())];
-            let forced =
-                |label: usize| query.forced(label).map(|value| u8::from(value).to_string());
-            row.extend((0..names.len()).map(|label| forced(label).unwrap_or_default()));
-            row.extend((0..names.len()).map(|label| {
-                item.label_posterior(query, label)
-                    .map_or(String::new(), |p| format!("{p:.6}"))
-            }));
-            let (origin, own_number) = self.pool.place(number);
-            row.push(own_number.to_string());
-            row.push(format!("{log_weight:.6}"));
-            if let Some(class) = self.pool.class(number) {
-                row.push(names.name(class as usize).to_owned());
-            }
-            if adapted {
-                row.push(origin.proposals.stage().to_string());
-            }
+        let forced = (0..names.len()).map(|label| query.forced(label));
+        let forced = forced.map(|value| value.map_or(String::new(), |v| u8::from(v).to_string()));
+        let forced: Vec<String> = forced.collect();
+        let mut at = 0;
+        let mut write = |row: u64, evidence: Evidence<'_>| {
+            let known = Known::of(self.pool, self.target, row, evidence)?;
+            let mut line = vec![self.item_name(at, kept.len())];
+            line.extend_from_slice(&forced);
+            let posteriors = known.posteriors.iter();
+            line.extend(posteriors.map(|p| p.map_or(String::new(), |p| format!("{p:.6}"))));
+            line.push(known.proposal.to_string());
+            line.push(format!("{:.6}", known.log_weight));
+            line.extend(
+                known
+                    .class
+                    .map(|class| names.name(class as usize).to_owned()),
+            );
+            line.extend(adapted.then(|| known.stage.to_string()));
             at += 1;
-            Ok(table.append(csv([row]).as_bytes())?)
+            Ok(table.append(csv([line]).as_bytes())?)
         };
         for first in (0..kept.len()).step_by(ROWS) {
-            let numbers = kept.read(first..kept.len().min(first + ROWS))?;
-            self.pool.look_at(&numbers, &mut write)?;
+            let rows = kept.read(first..kept.len().min(first + ROWS))?;
+            self.pool.look_at(&rows, &mut write)?;
         }
-        table.finish()?;
-        let count = kept.len() as f64;
-        Ok(Purity {
-            by_others: predicted.by_others / count,
-            plain: predicted.plain / count,
-        })
+        Ok(table.finish()?)
     }
 
     /// The name under which a sample is found, relative to the query's folder.
@@ -119,9 +133,8 @@ impl SampleWriter<'_, '_> {
     }
 
     fn write_items(&self, kept: &Column<u64>, progress: &dyn Progress) -> Result<(), Error> {
-        let session = self.session;
-        let renderer = Renderer::open(session.bundle, &session.runtime, &session.run)?;
-        let output = &session.bundle.manifest().generator.output;
+        let maker = Maker::open(self.session)?;
+        let output = &self.session.bundle.manifest().generator.output;
         let mut points = if output.is_picture() {
             None
         } else {
@@ -129,34 +142,24 @@ impl SampleWriter<'_, '_> {
         };
         let (mut pictures, mut dots) = (Vec::new(), Vec::new());
         progress.begin("writing samples", Some(kept.len() as u64));
-        let mut pace = Pace::new(renderer.round());
+        let mut pace = Pace::new(maker.round());
         let mut written = 0;
-        let most = (MAX_HELD / renderer.item_size()).max(renderer.round());
+        let most = (MAX_HELD / maker.item_size()).max(maker.round());
         while written < kept.len() {
             let piece = pace.begin(kept.len() - written).min(most);
-            let part = kept.read(written..written + piece)?;
-            let (origin, own_numbers, _) = self.pool.same_origin(&part);
-            let piece = own_numbers.len();
-            let classes = part[..piece].iter();
-            let classes: Vec<u32> = classes.filter_map(|&k| self.pool.class(k)).collect();
-            let requested = Requested {
-                proposals: origin.proposals,
-                mixture: origin.mixture.as_deref(),
-                numbers: &own_numbers,
-                classes: &classes,
-            };
-            let items = renderer.render(requested)?;
+            let items = maker.make(self.pool, &kept.read(written..written + piece)?)?;
+            let piece = items.len() / maker.item_size();
             if let Some(points) = &mut points {
                 points.append(&items)?;
                 let wanted = SHOWN_POINTS - dots.len().min(SHOWN_POINTS);
                 dots.extend(
                     items
-                        .chunks_exact(renderer.item_size())
+                        .chunks_exact(maker.item_size())
                         .take(wanted)
                         .map(plane),
                 );
             } else {
-                for (row, item) in items.chunks_exact(renderer.item_size()).enumerate() {
+                for (row, item) in items.chunks_exact(maker.item_size()).enumerate() {
                     let at = written + row;
                     let picture = self.picture(item);
                     let file = self.file(&self.item_name(at, kept.len()));
@@ -174,7 +177,7 @@ impl SampleWriter<'_, '_> {
         let grid = match points {
             Some(points) => {
                 points.finish()?;
-                scatter(&[self.panel(dots, kept.len(), renderer.item_size())], 1, "")
+                scatter(&[self.panel(dots, kept.len(), maker.item_size())], 1, "")
             }
             None => image_grid(&pictures, None)?,
         };
@@ -291,13 +294,14 @@ fn header<'a>(
 /// One table and one report over all joint classes.
 pub(crate) fn write_joint_summary(
     staging: &Staging,
-    queries: &[Query],
+    weighed: &[Weighed],
     folders: &[String],
     answers: &[Answer],
 ) -> Result<(), Error> {
     let (mut table, mut begun) = (staging.create("metadata.csv")?, false);
     let mut summary = Vec::new();
-    for ((query, folder), answer) in queries.iter().zip(folders).zip(answers) {
+    for ((weighed, folder), answer) in weighed.iter().zip(folders).zip(answers) {
+        let query = weighed.query();
         match answer {
             Ok(report) => {
                 let path = staging.path(&format!("{folder}/metadata.csv"));

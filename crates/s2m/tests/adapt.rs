@@ -93,7 +93,7 @@ fn keep(model: &Path, samples: usize, adapt: AdaptChoice, out: &Path) -> adapt::
         out,
         existing: Existing::Keep,
     };
-    adapt::adapt(&asked, &Silent).unwrap().unwrap()
+    adapt::adapt(&asked, &Silent).unwrap()
 }
 
 fn written(files: &[(String, Vec<u8>)], root: &TempDir) -> PathBuf {

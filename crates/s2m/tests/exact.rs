@@ -3,7 +3,9 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
+use s2m::Model;
 use s2m::draw::draw;
 use s2m::pool::Pool;
 use s2m::progress::Silent;
@@ -186,7 +188,7 @@ fn every_sampler_occupies_the_modes_of_every_query_evenly() {
         max_calls: 10_000_000,
     };
     for (labels, generator) in toys() {
-        let bundle = exact::open(&exact::toy(labels, generator));
+        let bundle = Arc::new(exact::open(&exact::toy(labels, generator)));
         for (at, sampler) in samplers.into_iter().enumerate() {
             let settings = SampleSettings {
                 seed: Some(100 + at as u64),
@@ -196,10 +198,12 @@ fn every_sampler_occupies_the_modes_of_every_query_evenly() {
             let session = Session::open(&bundle, &Machine::default(), &settings, None).unwrap();
             for text in QUERIES {
                 let query = Query::parse(text, bundle.labels()).unwrap();
-                let own = session.plan(&query, None, &Silent).unwrap();
+                let weighed = session.weigh(&query).unwrap();
+                let own = session.plan(&weighed, None, &Silent).unwrap();
+                let own = (own.pool, own.target);
                 // As from a bank, where the classes of a conditional generator take turns.
                 let mut shared = session.shared_pool(None).unwrap();
-                let target = session.plan_shared(&query, &mut shared, &Silent).unwrap();
+                let target = session.plan_shared(&weighed, &mut shared, &Silent).unwrap();
                 for (kind, (mut pool, mut target)) in [("own", own), ("shared", (shared, target))] {
                     let drawn = draw(&mut pool, &mut target, sampler, goal, &Silent).unwrap();
                     let counts = occupancy(&bundle, &pool, &drawn.rows().unwrap());
@@ -228,7 +232,7 @@ fn centres(modes: &[Mode]) -> Vec<[f64; 2]> {
 }
 
 /// How many kept proposals lie nearest to each mode.
-fn occupancy(bundle: &Bundle, pool: &Pool<'_>, numbers: &[u64]) -> Vec<usize> {
+fn occupancy(bundle: &Bundle, pool: &Pool, numbers: &[u64]) -> Vec<usize> {
     let all = modes();
     let class = |&k: &u64| pool.rule().class(pool.proposals(), k);
     let classes: Vec<u32> = numbers.iter().filter_map(class).collect();
@@ -242,25 +246,21 @@ fn occupancy(bundle: &Bundle, pool: &Pool<'_>, numbers: &[u64]) -> Vec<usize> {
 /// Under `one-of` labels the paper's formula weighs shared modes half as much in the query `A`.
 #[test]
 fn the_papers_formula_is_off_for_partial_queries_of_one_of_labels() {
-    let bundle = exact::open(&exact::toy(ToyLabels::OneOf, ToyGenerator::Plain));
+    let bundle = Arc::new(exact::open(&exact::toy(
+        ToyLabels::OneOf,
+        ToyGenerator::Plain,
+    )));
     let all = modes();
     let settings = SampleSettings {
         density: DensityChoice::Paper,
         ..SampleSettings::default()
     };
-    let session = Session::open(&bundle, &Machine::default(), &settings, None).unwrap();
-    let query = Query::parse("A", bundle.labels()).unwrap();
-    let (mut pool, mut target) = session.plan(&query, None, &Silent).unwrap();
-    let goal = Goal {
-        samples: NonZeroUsize::new(4000).unwrap(),
-        max_calls: 1_000_000,
-    };
-    let drawn = draw(&mut pool, &mut target, settings.sampler, goal, &Silent).unwrap();
-    let numbers = drawn.rows().unwrap();
-    let points = render(&bundle, 0, &numbers, &[]);
+    let ask = Model::from(bundle).query("A").unwrap();
+    let draw = ask.with_settings(settings).draw(4000).unwrap();
+    let points = draw.samples.items.to_floats();
     let shared = points
-        .iter()
-        .filter(|p| all[nearest(&centres(&all), &p[..]).0].labels.len() == 2)
+        .chunks_exact(2)
+        .filter(|p| all[nearest(&centres(&all), p).0].labels.len() == 2)
         .count();
     // Seven modes with weight 1 and nine with weight 1/2: a share of 4.5/11.5, not of 9/16.
     let (share, expected) = (shared as f64 / 4000.0, 4.5 / 11.5);

@@ -101,7 +101,7 @@ fn damaged_proposals() {
         out: &folder,
         existing: Existing::Keep,
     };
-    let kept = adapt::adapt(&asked, &Silent).unwrap().unwrap();
+    let kept = adapt::adapt(&asked, &Silent).unwrap();
     assert!(kept.mixture.is_some());
     let bundle = exact::open(&exact::gaussians_exact());
     for file in adapt::FILES {

@@ -106,7 +106,7 @@ fn logits_follow_from_the_written_pixels() {
                 settings: settings.clone(),
                 machine: Machine::default(),
             };
-            let explained = explain::explain(&asked, &Silent).unwrap().unwrap();
+            let explained = explain::explain(&asked, &Silent).unwrap();
             assert_eq!(
                 explained.class.as_deref(),
                 header.contains(&"class").then(|| fields[column("class")])

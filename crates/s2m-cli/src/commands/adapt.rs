@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use s2m::Error;
 use s2m::adapt::{DEFAULT_SAMPLES, Record, Request, adapt};
 use s2m::output::Existing;
 use s2m::settings::SampleSettings;
@@ -97,14 +98,14 @@ pub(crate) fn run(args: &AdaptArgs, streams: &mut Streams<'_>) -> Result<Answer>
         },
     };
     let bars = Bars::new(args.talk.quiet);
-    let stored = adapt(&request, &bars)?;
+    let stored = adapt(&request, &bars);
     drop(bars);
     let stored = match stored {
-        Ok(stored) => stored,
-        Err(refusal) => {
+        Err(Error::Refused(refusal)) => {
             writeln!(streams.err, "no proposal for {refusal}")?;
             return Ok(Answer::No);
         }
+        stored => stored?,
     };
     let record = &stored.about.adaptation;
     if args.talk.json {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use s2m::Error;
 use s2m::explain::{Explained, Request, explain};
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{DEFAULT_TV, SampleSettings};
@@ -76,15 +77,16 @@ pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Result<Answe
         machine: args.machine.machine(),
     };
     let bars = Bars::new(args.talk.quiet);
-    let explained = explain(&request, &bars)?;
+    let explained = explain(&request, &bars);
     drop(bars);
     match explained {
         Ok(explained) if args.talk.json => print_json(&explained, streams)?,
         Ok(explained) => show(&explained, streams)?,
-        Err(refusal) => {
+        Err(Error::Refused(refusal)) => {
             writeln!(streams.err, "no samples for {refusal}")?;
             return Ok(Answer::No);
         }
+        Err(error) => return Err(error.into()),
     }
     Ok(Answer::Yes)
 }

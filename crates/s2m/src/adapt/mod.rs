@@ -26,7 +26,6 @@ use s2m_core::adaptation;
 use s2m_core::mixture::Mixture;
 use s2m_core::mixture::em::FitError;
 use s2m_core::query::Query;
-use s2m_core::samplers::Failure;
 use thiserror::Error as ThisError;
 
 pub use choice::{
@@ -37,12 +36,13 @@ pub use store::{FILES, Stored};
 pub(crate) use store::{digest, weighed_by};
 
 use crate::draw::Target;
+use crate::drawing::Refusal;
 use crate::error::Error;
 use crate::models;
 use crate::output::{Existing, Kind, Plan, Staging};
 use crate::pool::RecycledRows;
 use crate::progress::Progress;
-use crate::session::{Machine, Refusal, Session, refusal};
+use crate::session::{Machine, Session};
 use crate::settings::SampleSettings;
 use search::{Price, Search};
 
@@ -173,13 +173,13 @@ pub(crate) enum Judging {
 
 /// Searches for a proposal for a target that was planned over the prior.
 pub(crate) fn find(
-    session: &Session<'_>,
+    session: &Session,
     target: &Target,
     samples: NonZeroUsize,
     judging: Judging,
     progress: &dyn Progress,
-) -> Result<Result<Found, Failure>, Error> {
-    let settings = session.settings;
+) -> Result<Found, Error> {
+    let settings = &session.settings;
     let mut search = Search::new(session, target, Price::of(settings.sampler), progress)?;
     match &settings.adapt {
         AdaptChoice::None => Err(Error::Setting(
@@ -188,7 +188,7 @@ pub(crate) fn find(
         AdaptChoice::Once { pilot, prior_share } => {
             affordable(&settings.adapt, pilot, 1, settings.max_calls)?;
             let found = pilots::once(&mut search, *pilot, *prior_share)?;
-            pilots::judge(&mut search, found, samples, judging).map(Ok)
+            pilots::judge(&mut search, found, samples, judging)
         }
         AdaptChoice::Repeat {
             pilot,
@@ -200,10 +200,12 @@ pub(crate) fn find(
             let labels = present.len() + absent.len();
             affordable(&settings.adapt, pilot, labels, settings.max_calls)?;
             let found = pilots::repeat(&mut search, *pilot, order.as_deref(), *prior_share)?;
-            pilots::judge(&mut search, found, samples, judging).map(Ok)
+            pilots::judge(&mut search, found, samples, judging)
         }
         AdaptChoice::Adaptive { gain, prior_share } => {
-            adaptive::adaptive(&mut search, samples, *gain, *prior_share, judging)
+            let found = adaptive::adaptive(&mut search, samples, *gain, *prior_share, judging)?;
+            found
+                .map_err(|failure| Refusal::of(failure, &target.weighting, settings.sampler).into())
         }
     }
 }
@@ -263,10 +265,7 @@ pub struct Request<'a> {
 }
 
 /// Adapts a proposal and keeps it.
-pub fn adapt(
-    request: &Request<'_>,
-    progress: &dyn Progress,
-) -> Result<Result<Stored, Refusal>, Error> {
+pub fn adapt(request: &Request<'_>, progress: &dyn Progress) -> Result<Stored, Error> {
     request.settings.adapt.check()?;
     let bundle = models::open(request.model)?;
     let query = Query::parse(request.query, bundle.labels())?;
@@ -281,7 +280,7 @@ pub fn adapt(
         inputs: &folder.as_deref().into_iter().collect::<Vec<_>>(),
     })?;
     staging.empty()?;
-    let target = session.own_target(&query)?;
+    let target = session.own_target(&session.weigh(&query)?)?;
     let found = find(
         &session,
         &target,
@@ -290,12 +289,7 @@ pub fn adapt(
         progress,
     );
     let stored = match found {
-        Ok(Ok(found)) => Stored::new(&session, &target, found.mixture.as_deref(), found.record),
-        Ok(Err(failure)) => {
-            staging.discard();
-            let sampler = request.settings.sampler;
-            return Ok(Err(refusal(failure, &target.weighting, sampler)));
-        }
+        Ok(found) => Stored::new(&session, &target, found.mixture.as_deref(), found.record),
         Err(error) => {
             staging.discard();
             return Err(error);
@@ -303,5 +297,5 @@ pub fn adapt(
     };
     stored.write(&staging, "")?;
     staging.finish()?;
-    Ok(Ok(stored))
+    Ok(stored)
 }

@@ -168,7 +168,7 @@ pub(super) fn settle(
 /// A mixture with components for every part of the target that accepted proposals lie in.
 fn mend(
     search: &mut Search<'_>,
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     accepted: &Accepted,
     prior_share: f64,
 ) -> Result<(Arc<Mixture>, Vec<f64>), Error> {
@@ -200,7 +200,7 @@ fn mend(
 /// Components for the part that a latent lies in: a walk shows where it is, two stages of proposals its shape.
 fn explore(
     search: &mut Search<'_>,
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     from: (&[f32], f64),
     prior_share: f64,
 ) -> Result<Mixture, Error> {

@@ -26,7 +26,6 @@ use crate::draw::{Target, chains, weigh_first};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::progress::Silent;
-use crate::weigh;
 
 /// Proposals by which the next label is chosen; they are the first of its pilot.
 const TRIAL: usize = 512;
@@ -144,7 +143,7 @@ pub(super) fn judge(
 fn step(
     search: &mut Search<'_>,
     mut target: Target,
-    mut pool: Pool<'_>,
+    mut pool: Pool,
     drawn_from: &str,
     pilot: Pilot,
 ) -> Result<(Mixture, Pilots), Error> {
@@ -301,7 +300,7 @@ fn can_begin(literal: Literal, classes: LabelSet) -> bool {
 /// The next label: the one with which the query has the largest expected acceptance.
 fn likeliest(
     search: &Search<'_>,
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     taken: &[Literal],
     left: &[Literal],
 ) -> Result<Literal, Error> {
@@ -340,17 +339,17 @@ fn partial(search: &Search<'_>, literals: &[Literal]) -> Result<Target, Error> {
     if query == *search.target.weighting.query() {
         return Ok(search.target.clone());
     }
-    let weighting = weigh::weighting(session.bundle, &query, session.settings)?;
-    let weighting = match session.bundle.classes() {
-        None => weighting,
+    let weighed = session.weigh(&query)?;
+    let weighed = match session.bundle.classes() {
+        None => weighed,
         Some(classes) => {
             let used = search.target.classes;
             let shares = crate::cover::equal_shares(used, classes);
-            session.with_classes(weighting, &shares)?
+            session.with_classes(weighed, &shares)?
         }
     };
     Ok(Target {
-        weighting,
+        weighting: weighed.weighting,
         ..search.target.clone()
     })
 }

@@ -63,7 +63,7 @@ impl Price {
 
 /// A search in the latent space of one bundle.
 pub(crate) struct Search<'s> {
-    pub(crate) session: &'s Session<'s>,
+    pub(crate) session: &'s Session,
     pub(crate) progress: &'s dyn Progress,
     /// How classes are given to a conditional generator.
     pub(crate) rule: ClassRule,
@@ -79,8 +79,8 @@ pub(crate) struct Search<'s> {
 }
 
 /// One scored stage.
-pub(crate) struct Stage<'s> {
-    pub(crate) pool: Pool<'s>,
+pub(crate) struct Stage {
+    pub(crate) pool: Pool,
     /// Log weights of its positions.
     pub(crate) log_weights: Vec<f64>,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Stage<'s> {
 impl<'s> Search<'s> {
     /// A search for a target that was planned over the prior.
     pub(crate) fn new(
-        session: &'s Session<'s>,
+        session: &'s Session,
         target: &Target,
         price: Price,
         progress: &'s dyn Progress,
@@ -121,7 +121,7 @@ impl<'s> Search<'s> {
     }
 
     /// The next stage's proposals, none of them scored yet.
-    pub(crate) fn next_pool(&self, mixture: Option<Arc<Mixture>>) -> Result<Pool<'s>, Error> {
+    pub(crate) fn next_pool(&self, mixture: Option<Arc<Mixture>>) -> Result<Pool, Error> {
         if self.stages.is_empty() && self.session.bank_rows() > 0 {
             return self.session.shared_pool(None);
         }
@@ -136,7 +136,7 @@ impl<'s> Search<'s> {
         mixture: Option<Arc<Mixture>>,
         count: usize,
         drawn_from: &str,
-    ) -> Result<Stage<'s>, Error> {
+    ) -> Result<Stage, Error> {
         let mut pool = self.next_pool(mixture)?;
         let stage = self.stages.len();
         let title = format!("adapting, stage {stage}");
@@ -186,12 +186,12 @@ impl Seen {
             log_scores: Vec::new(),
             log_nearness: Vec::new(),
             stages: Vec::new(),
-            logits: Logits::zeros(row_shape(search.session.bundle), 0),
+            logits: Logits::zeros(row_shape(&search.session.bundle), 0),
         }
     }
 
     /// Takes a stage in.
-    pub(crate) fn push(&mut self, search: &Search<'_>, stage: &Stage<'_>) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, search: &Search<'_>, stage: &Stage) -> Result<(), Error> {
         let rows = stage.pool.rows(0..stage.pool.len())?;
         let numbers: Vec<u64> = (0..stage.log_weights.len() as u64).collect();
         for (row, log_weight) in stage.log_weights.iter().enumerate() {
@@ -205,7 +205,7 @@ impl Seen {
         }
         let origin = stage.pool.origin().clone();
         let mut latents = vec![0.0; numbers.len() * search.size];
-        let source = origin.latents(search.session.bundle);
+        let source = origin.latents(&search.session.bundle);
         source.fill_normal(&numbers, &mut latents);
         self.recycled
             .push(origin.mixture.as_deref().cloned(), &latents);

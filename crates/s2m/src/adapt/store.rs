@@ -73,8 +73,8 @@ struct Shape {
 }
 
 /// What decides the weights of a query's proposals.
-pub(crate) fn weighed_by(session: &Session<'_>, target: &Target) -> String {
-    let settings = session.settings;
+pub(crate) fn weighed_by(session: &Session, target: &Target) -> String {
+    let settings = &session.settings;
     let parts = [
         session.bundle.hash().to_owned(),
         target.weighting.query().text().to_owned(),
@@ -87,7 +87,7 @@ pub(crate) fn weighed_by(session: &Session<'_>, target: &Target) -> String {
 
 impl Stored {
     pub(crate) fn new(
-        session: &Session<'_>,
+        session: &Session,
         target: &Target,
         mixture: Option<&Mixture>,
         adaptation: Record,

@@ -43,7 +43,7 @@ pub(super) const CALLS: usize = WALKERS * STEPS;
 /// Walks from a latent with a weight; `number` tells walks of one search apart.
 pub(super) fn walk(
     search: &mut Search<'_>,
-    pool: &mut Pool<'_>,
+    pool: &mut Pool,
     from: (&[f32], f64),
     number: u16,
 ) -> Result<Walked, Error> {

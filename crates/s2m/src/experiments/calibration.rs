@@ -532,7 +532,7 @@ fn weighting(bundle: &Bundle, overrides: Overrides) -> Result<Weighting, Error> 
         overrides,
         ..SampleSettings::default()
     };
-    weigh::weighting(bundle, &query, &settings)
+    Ok(weigh::weigh(bundle, &query, &settings)?.weighting)
 }
 
 fn explain(

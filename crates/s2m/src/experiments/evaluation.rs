@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use s2m_core::proposals::Proposals;
-use s2m_core::query::Query;
 use s2m_model::bundle::{Bundle, Generator, GeneratorPart, sha256};
 use s2m_model::manifest::PosteriorName;
 use s2m_model::networks::{Renderer, Requested};
@@ -20,13 +19,13 @@ use s2m_model::runtime::Runtime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::draw::{draw, plain_purity, predicted_purity};
 use crate::error::Error;
 use crate::mine;
+use crate::model::Model;
 use crate::output::write_whole;
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
-use crate::session::{Machine, Session, refusal};
+use crate::session::Machine;
 use crate::settings::{CalibrationChoice, DensityChoice, Overrides, SampleSettings};
 
 /// Changes when the meaning of a stored measurement does.
@@ -242,40 +241,31 @@ impl Evaluator<'_> {
     fn sample_query(
         &self,
         folder: &Path,
-        bundle: &Bundle,
+        bundle: &Arc<Bundle>,
         way: &Way<'_>,
     ) -> Result<Finding<Sampled>, Error> {
         let bank = self.bank_of(folder, bundle)?;
         let mut settings = way.settings();
         settings.max_calls = Some(self.samples.get().saturating_mul(self.most_calls));
-        let session = Session::open(bundle, self.machine, &settings, Some(&bank))?;
-        let query = Query::parse(way.query, bundle.labels())?;
-        let (mut pool, mut target) = session.plan(&query, None, self.progress)?;
-        let goal = session.goal(self.samples);
-        let drawn = draw(&mut pool, &mut target, way.sampler, goal, self.progress)?;
-        let numbers = drawn.rows()?;
-        let kept = match drawn.outcome {
-            Ok(kept) => kept,
-            Err(failure) => {
-                let refused = refusal(failure, &target.weighting, way.sampler);
-                return Ok(Finding::Refused(refused.failure.to_string()));
+        let model = Model::from(Arc::clone(bundle)).with_machine(self.machine);
+        let ask = model.query(way.query)?.with_settings(settings).bank(bank);
+        let selected = match ask.select(self.samples.get(), self.progress) {
+            Err(Error::Refused(refusal)) => {
+                return Ok(Finding::Refused(refusal.failure.to_string()));
             }
+            selected => selected?,
         };
-        // Proposals that the query looked at: a bank of a conditional generator holds those of the
-        // other classes too, which a query without a bank would not have asked for.
-        let calls = target.searched + drawn.log_weights.len();
+        let numbers = selected.rows()?;
+        let report = selected.report(0.0);
         Ok(Finding::Measured(Sampled {
-            calls_per_sample: calls as f64 / numbers.len() as f64,
-            predicted_purity: Some(predicted_purity(&pool, &target, &numbers)?),
-            plain_purity: Some(plain_purity(&pool, &target, &numbers)?),
-            tv_bound: kept.error.tv_bound,
-            warnings: kept
-                .error
-                .warnings
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-            classes: numbers.iter().filter_map(|&k| pool.class(k)).collect(),
+            // A bank of a conditional generator holds proposals of the other classes too, which a query without a
+            // bank would not have asked for.
+            calls_per_sample: selected.looked_at() as f64 / numbers.len() as f64,
+            predicted_purity: Some(report.predicted_purity),
+            plain_purity: Some(report.plain_purity),
+            tv_bound: report.tv_bound,
+            warnings: report.warnings,
+            classes: numbers.iter().filter_map(|&k| selected.class(k)).collect(),
             numbers,
         }))
     }

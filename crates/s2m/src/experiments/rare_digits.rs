@@ -7,6 +7,7 @@
 //! Reference: the table of latent adaptation and the figure of acceptance in "Mining Multi-Label Samples from Single Positive Labels", 2022.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use s2m_core::labels::LabelSet;
 use s2m_core::query::Query;
@@ -151,7 +152,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
                     let Some(folder) = run.and_then(|run| run.bundle(DATA, seed)) else {
                         return Ok(None);
                     };
-                    let bundle = Bundle::open(&folder)?;
+                    let bundle = Arc::new(Bundle::open(&folder)?);
                     let job = Job {
                         evaluator: &evaluator,
                         bundle: &bundle,
@@ -333,7 +334,7 @@ fn right(sets: &[LabelSet], query: &Query) -> f64 {
 /// One way on one bundle.
 struct Job<'j> {
     evaluator: &'j Evaluator<'j>,
-    bundle: &'j Bundle,
+    bundle: &'j Arc<Bundle>,
     judge: &'j Judge,
     query: &'j Query,
     real: &'j Real,
@@ -370,20 +371,20 @@ impl Job<'_> {
         let evaluator = self.evaluator;
         let session = Session::open(self.bundle, evaluator.machine, settings, None)?;
         let chains = NonZeroUsize::new(CHAINS).expect("it is not zero");
-        let (mut pool, mut target) = if settings.adapt.is_none() {
-            session.plan(self.query, None, evaluator.progress)?
-        } else {
-            match session.plan_adapted(self.query, None, chains, evaluator.progress) {
-                Ok(Ok(planned)) => (planned.pool, planned.target),
-                Ok(Err(refusal)) => return Ok(Finding::Refused(refusal.failure.to_string())),
-                Err(Error::Adapt(error)) => {
-                    let text = error.to_string();
-                    let first = text.lines().next().unwrap_or_default();
-                    return Ok(Finding::Refused(first.to_owned()));
-                }
-                Err(error) => return Err(error),
+        let weighed = session.weigh(self.query)?;
+        let planned = match session.prepare(&weighed, chains, evaluator.progress) {
+            Ok(planned) => planned,
+            Err(Error::Refused(refusal)) => {
+                return Ok(Finding::Refused(refusal.failure.to_string()));
             }
+            Err(Error::Adapt(error)) => {
+                let text = error.to_string();
+                let first = text.lines().next().unwrap_or_default();
+                return Ok(Finding::Refused(first.to_owned()));
+            }
+            Err(error) => return Err(error),
         };
+        let (mut pool, mut target) = (planned.pool, planned.target);
         let rows = CHAINS * STEPS.get();
         let log_weights = weigh_first(&mut pool, &mut target, rows, evaluator.progress)?;
         let log_uniforms = uniforms(&pool, &target.sequence, 0..rows);
@@ -424,7 +425,7 @@ impl Job<'_> {
 }
 
 /// The items of some rows, as levels.
-fn render(renderer: &Renderer, pool: &Pool<'_>, rows: &[u64]) -> Result<Vec<f32>, Error> {
+fn render(renderer: &Renderer, pool: &Pool, rows: &[u64]) -> Result<Vec<f32>, Error> {
     let origin = pool.origin();
     Ok(renderer.render(Requested {
         proposals: origin.proposals,

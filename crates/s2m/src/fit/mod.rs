@@ -357,7 +357,7 @@ impl Described {
 fn labelling(request: &Request<'_>) -> Result<LabellingRecipe, Error> {
     match (&request.labelling, &request.training.backbone) {
         (Some(labelling), _) => Ok(labelling.clone()),
-        (None, Some(Backbone::Of(model))) => Ok(own_data::labelling(&models::open(model)?)),
+        (None, Some(Backbone::Of(model))) => Ok(own_data::labelling(models::open(model)?.as_ref())),
         (None, _) => Ok(LabellingRecipe::OneOf { weights: None }),
     }
 }

@@ -239,24 +239,18 @@ fn draw_toy(
     };
     let session = Session::open(&bundle, evaluator.machine, &settings, None)?;
     let query = Query::parse(&toy.query(), bundle.labels())?;
-    let mut record = None;
-    let (mut pool, mut target) = if way.is_none() {
-        session.plan(&query, None, evaluator.progress)?
-    } else {
-        match session.plan_adapted(&query, None, samples, evaluator.progress) {
-            Ok(Ok(planned)) => {
-                record = Some(planned.stored.about.adaptation);
-                (planned.pool, planned.target)
-            }
-            Ok(Err(refusal)) => return Ok(Finding::Refused(refusal.failure.to_string())),
-            Err(Error::Adapt(e)) => {
-                let reason = e.to_string();
-                let first = reason.lines().next().unwrap_or_default();
-                return Ok(Finding::Refused(first.to_owned()));
-            }
-            Err(error) => return Err(error),
+    let planned = match session.prepare(&session.weigh(&query)?, samples, evaluator.progress) {
+        Ok(planned) => planned,
+        Err(Error::Refused(refusal)) => return Ok(Finding::Refused(refusal.failure.to_string())),
+        Err(Error::Adapt(e)) => {
+            let reason = e.to_string();
+            let first = reason.lines().next().unwrap_or_default();
+            return Ok(Finding::Refused(first.to_owned()));
         }
+        Err(error) => return Err(error),
     };
+    let record = planned.stored.map(|stored| stored.about.adaptation);
+    let (mut pool, mut target) = (planned.pool, planned.target);
     let goal = |samples: NonZeroUsize| Goal {
         samples,
         max_calls: samples.get().saturating_mul(MOST_CALLS),
@@ -390,10 +384,9 @@ fn draw_parts(
     };
     let session = Session::open(&bundle, evaluator.machine, &settings, None)?;
     let query = Query::parse(PartsToy::query(), bundle.labels())?;
-    let planned = session.plan_adapted(&query, None, samples, evaluator.progress)?;
-    let planned = match planned {
-        Ok(planned) => planned,
-        Err(refusal) => return Ok(Finding::Refused(refusal.failure.to_string())),
+    let planned = match session.prepare(&session.weigh(&query)?, samples, evaluator.progress) {
+        Err(Error::Refused(refusal)) => return Ok(Finding::Refused(refusal.failure.to_string())),
+        planned => planned?,
     };
     let (mut pool, mut target) = (planned.pool, planned.target);
     let goal = Goal {
@@ -414,8 +407,9 @@ fn draw_parts(
     let Info::Reject(info) = kept.info else {
         return Ok(Finding::Refused("not drawn by reject".to_owned()));
     };
-    let record = &planned.stored.about.adaptation;
-    let may_be_missing = missing_part(record, drawn.log_weights.len());
+    let stored = planned.stored.as_ref();
+    let may_be_missing =
+        stored.and_then(|stored| missing_part(&stored.about.adaptation, drawn.log_weights.len()));
     let error = match may_be_missing {
         None => kept.error.clone(),
         Some(share) => kept.error.clone().with_missing(share),
@@ -436,7 +430,7 @@ fn draw_parts(
         .map(|mass| 0.5 * mass * samples.get() as f64);
     let exact = toy.exact(EXACT, seed);
     let mut ratios = vec![0.0; EXACT];
-    if let Some(mixture) = &planned.stored.mixture {
+    if let Some(mixture) = stored.and_then(|stored| stored.mixture.as_ref()) {
         mixture.log_prior_ratios(&exact, &mut ratios);
     }
     let lost = exact.chunks(toy.size).zip(&ratios).map(|(latent, ratio)| {

@@ -11,6 +11,8 @@
 //! its mass is a sum over a fine grid of one normal number, since parts lie so far out that hardly anything
 //! is in two of them.
 
+use std::sync::Arc;
+
 use s2m_core::proposals::Proposals;
 use s2m_model::bundle::{self, Bundle};
 use s2m_model::manifest::Manifest;
@@ -139,13 +141,13 @@ impl PartsToy {
     }
 
     /// The bundle.
-    pub(crate) fn bundle(&self) -> Result<Bundle, Error> {
+    pub(crate) fn bundle(&self) -> Result<Arc<Bundle>, Error> {
         let files = self.files()?;
         let files: Vec<(&str, &[u8])> = files
             .iter()
             .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
             .collect();
-        Ok(Bundle::from_files(&files)?)
+        Ok(Arc::new(Bundle::from_files(&files)?))
     }
 
     /// The files of the bundle.

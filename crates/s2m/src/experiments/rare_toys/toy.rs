@@ -12,6 +12,8 @@
 //! two labels its shares and cells come from sums over a fine grid. Across all other directions the
 //! target is the prior.
 
+use std::sync::Arc;
+
 use s2m_core::proposals::Proposals;
 use s2m_model::bundle::{self, Bundle};
 use s2m_model::manifest::Manifest;
@@ -159,7 +161,7 @@ impl Toy {
     }
 
     /// The bundle.
-    pub(crate) fn bundle(&self) -> Result<Bundle, Error> {
+    pub(crate) fn bundle(&self) -> Result<Arc<Bundle>, Error> {
         let graphs = self.generator().and_then(|g| Ok((g, self.classifier()?)));
         let (generator, classifier) = graphs.expect("the layers fit together");
         let files = bundle::files(&self.manifest(), generator, classifier)?;
@@ -167,7 +169,7 @@ impl Toy {
             .iter()
             .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
             .collect();
-        Ok(Bundle::from_files(&files)?)
+        Ok(Arc::new(Bundle::from_files(&files)?))
     }
 
     fn generator(&self) -> Result<Vec<u8>, GraphError> {
@@ -305,8 +307,9 @@ mod tests {
         };
         let logits = scorer.score(requested).unwrap();
         let query = Query::parse(&toy.query(), bundle.labels()).unwrap();
-        let weighting =
-            crate::weigh::weighting(&bundle, &query, &SampleSettings::default()).unwrap();
+        let weighting = crate::weigh::weigh(&bundle, &query, &SampleSettings::default())
+            .unwrap()
+            .weighting;
         let mut latents = vec![0.0; 500 * 7];
         proposals.fill_normal(0, 0, 7, &mut latents);
         for (row, z) in latents.chunks(7).enumerate() {

@@ -195,14 +195,12 @@ fn listed(evaluator: &Evaluator<'_>) -> Result<Vec<(&'static str, String, Law)>,
         };
         let session = Session::open(&bundle, evaluator.machine, &settings, None)?;
         let query = Query::parse(query, bundle.labels())?;
-        let (mut pool, mut target) = if adapt.is_none() {
-            session.plan(&query, None, evaluator.progress)?
-        } else {
-            match session.plan_adapted(&query, None, PARTS_SAMPLES, evaluator.progress)? {
-                Ok(planned) => (planned.pool, planned.target),
-                Err(_) => continue,
-            }
+        let weighed = session.weigh(&query)?;
+        let planned = match session.prepare(&weighed, PARTS_SAMPLES, evaluator.progress) {
+            Err(Error::Refused(_)) => continue,
+            planned => planned?,
         };
+        let (mut pool, mut target) = (planned.pool, planned.target);
         let log_weights = weigh_first(&mut pool, &mut target, LISTED, evaluator.progress)?;
         let name = format!("{model}, {}", query.text());
         all.push((family, name, Law::listed(log_weights)));
