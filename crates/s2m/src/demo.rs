@@ -14,11 +14,11 @@ use crate::error::Error;
 use crate::experiments::gaussians;
 use crate::models;
 use crate::output::write_whole;
-use crate::picture::{Canvas, Panel, scatter};
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
 use crate::session::{Machine, Session};
 use crate::settings::{DEFAULT_TV, SampleSettings};
+use s2m_show::picture::{Canvas, Panel, scatter};
 
 /// A model that is shown.
 struct Shown {

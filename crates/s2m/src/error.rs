@@ -19,7 +19,6 @@ use crate::adapt::AdaptError;
 use crate::eval::EvalError;
 use crate::experiments::ExperimentError;
 use crate::fit::FitError;
-use crate::picture::PictureError;
 use crate::trainer::TrainerError;
 
 /// Why a request could not run.
@@ -66,7 +65,7 @@ pub enum Error {
     Journal(#[from] JournalError),
     /// A picture cannot be made.
     #[error(transparent)]
-    Picture(#[from] PictureError),
+    Picture(#[from] s2m_show::Error),
     /// The latent distribution cannot be adapted.
     #[error(transparent)]
     Adapt(#[from] AdaptError),

@@ -14,12 +14,12 @@ use crate::draw::{Target, item_posterior, log_weight};
 use crate::error::Error;
 use crate::output::{NpyWriter, Staging, csv, csv_field};
 use crate::pace::Pace;
-use crate::picture::{Drawing, Panel, Picture, image_grid, scatter};
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::purity::Purity;
 use crate::sample::Answer;
 use crate::session::Session;
+use s2m_show::picture::{Drawing, Panel, Picture, image_grid, scatter};
 
 /// Numbers of samples that are held at a time, where a round of the networks is not more.
 const MAX_HELD: usize = 1 << 21;

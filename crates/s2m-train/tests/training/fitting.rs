@@ -61,7 +61,7 @@ fn write_folders(folder: &Path) {
                         200 + (n % 50) as u8;
                 }
             }
-            let picture = s2m::picture::Picture {
+            let picture = s2m_show::picture::Picture {
                 width: 56,
                 height: 56,
                 channels: 1,

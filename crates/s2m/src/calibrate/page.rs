@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::found::{Found, JointClass, MarginFound, Reliability, WayFound};
-use crate::page::html::{count, escape};
-use crate::page::{document, plots, section};
+use s2m_show::page::html::{count, escape};
+use s2m_show::page::{document, plots, section};
 
 /// Most joint classes in the table; the rest is in the JSON file.
 const MOST_ROWS: usize = 128;

@@ -28,9 +28,9 @@ use crate::error::Error;
 use crate::fit::{self, Joint, Network, Training};
 use crate::models;
 use crate::output::write_whole;
-use crate::picture::{Canvas, Chart, Curve, charts};
 use crate::presence;
 use crate::settings::Overrides;
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 const SEEDS: [u64; 3] = [0, 1, 2];
 

@@ -16,10 +16,10 @@ use super::results::{Published, Table, published};
 use super::stages::{Run, Stage};
 use super::{Bench, Findings, stage};
 use crate::error::Error;
-use crate::picture::{Canvas, Panel, scatter};
 use crate::samplers::SamplerChoice;
 use crate::settings::{CalibrationChoice, DEFAULT_TV};
 use crate::trainer::Kind;
+use s2m_show::picture::{Canvas, Panel, scatter};
 
 /// Steps of the paper's chains on this data.
 pub(crate) const PAPER_STEPS: NonZeroUsize = NonZeroUsize::new(400).expect("400 is not zero");

@@ -18,10 +18,10 @@ use super::results::Table;
 use super::stages::{Run, Stage};
 use super::{Bench, ExperimentError, Findings, stage};
 use crate::error::Error;
-use crate::picture::{Canvas, Drawing, Panel, scatter};
 use crate::samplers::SamplerChoice;
 use crate::settings::DEFAULT_TV;
 use crate::trainer::Kind;
+use s2m_show::picture::{Canvas, Drawing, Panel, scatter};
 
 /// Name of the data in the run files.
 const DATA: &str = "illustration";

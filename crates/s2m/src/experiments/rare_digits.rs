@@ -28,11 +28,11 @@ use super::{Bench, Findings, stage};
 use crate::adapt::{AdaptChoice, PRIOR_SHARE, Pilot};
 use crate::draw::{uniforms, weigh_first};
 use crate::error::Error;
-use crate::picture::{Canvas, Chart, Curve, charts};
 use crate::pool::Pool;
 use crate::samplers::SamplerChoice;
 use crate::session::Session;
 use crate::settings::{Overrides, SampleSettings};
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 /// Joint classes with less than 3 % of the training items, and the name of their picture.
 const CLASSES: [(&str, &str); 3] = [

@@ -9,7 +9,7 @@ use super::stages::Run;
 use super::{Reproduced, Request};
 use crate::error::Error;
 use crate::output::write_whole;
-use crate::picture::Canvas;
+use s2m_show::picture::Canvas;
 
 /// Remarks by hand, appended to the results.
 const NOTES: &str = "NOTES.md";

@@ -13,8 +13,8 @@ use std::path::Path;
 use super::items::{ItemSet, Items};
 use super::{Evaluation, Side};
 use crate::error::Error;
-use crate::page::html::{count, counted, escape};
-use crate::page::{document, section};
+use s2m_show::page::html::{count, counted, escape};
+use s2m_show::page::{document, section};
 
 /// What is compared.
 #[derive(Clone, Copy)]

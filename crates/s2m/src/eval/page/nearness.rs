@@ -6,8 +6,8 @@ use s2m_metrics::tsne::{TsneSettings, trustworthiness, tsne};
 use super::super::Seen;
 use super::super::items::{GivenRows, ItemSet};
 use super::{Sides, evenly, left_out};
-use crate::page::html::{Digits, count, counted, escape};
-use crate::page::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
+use s2m_show::page::html::{Digits, count, counted, escape};
+use s2m_show::page::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
 
 /// Most items of each side whose distances are measured.
 const MEASURED: usize = 2000;

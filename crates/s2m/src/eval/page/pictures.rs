@@ -8,8 +8,8 @@ use s2m_data::resize::{Filter, resize};
 use super::super::items::{ItemSet, Items, Pictures};
 use super::{evenly, name_of};
 use crate::error::Error;
-use crate::page::html::{count, counted, escape, png_address};
-use crate::picture::Canvas;
+use s2m_show::page::html::{count, counted, escape, png_address};
+use s2m_show::picture::Canvas;
 
 /// Most pictures in a grid, and fewest where there are many grids.
 const SHOWN: [usize; 2] = [8, 64];

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::super::measure::Metric;
 use super::super::{Evaluated, Evaluation};
-use crate::page::html::{Digits, count, escape};
+use s2m_show::page::html::{Digits, count, escape};
 
 /// Most queries that are columns; more of them are rows.
 const MOST_COLUMNS: usize = 4;

@@ -23,8 +23,8 @@ use crate::eval::network::{EvalNetwork, Wanted};
 use crate::experiments::Bench;
 use crate::experiments::evaluation::Sampled;
 use crate::experiments::fits::Court;
-use crate::picture::{Canvas, Mark, Marked, Panel, Picture, Row, scatter};
 use crate::progress::Progress;
+use s2m_show::picture::{Canvas, Mark, Marked, Panel, Picture, Row, scatter};
 
 /// The feature network, in the folder of data.
 const NETWORK: &str = "inception/inception_v3_features.onnx.gz";

@@ -31,9 +31,9 @@ use super::report::Findings;
 use super::stages::{self, Run, Stage};
 use crate::error::Error;
 use crate::output::write_whole;
-use crate::picture::{Canvas, Section, named_rows};
 use crate::samplers::SamplerChoice;
 use crate::settings::{CalibrationChoice, Overrides};
+use s2m_show::picture::{Canvas, Section, named_rows};
 
 use chains::{CHAINS, Chain, DATA, From, GAN, Kept, REFEREE, STEPS};
 use measure::{Figures, Gathered, Measured, Measures};

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::experiments::evaluation::Finding;
 use crate::experiments::line::Line;
 use crate::experiments::results::{NOTHING, Published, Table, published};
-use crate::picture::{Canvas, Chart, Curve, charts};
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 /// What can be shown of the chains that are made.
 pub(super) struct Shown {

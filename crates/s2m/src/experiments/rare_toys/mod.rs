@@ -19,11 +19,11 @@ use super::{Bench, ExperimentError, Findings};
 use crate::adapt::{AdaptChoice, missing_part};
 use crate::draw::draw;
 use crate::error::Error;
-use crate::picture::{Canvas, Chart, Curve, charts};
 use crate::samplers::SamplerChoice;
 use crate::session::Session;
 use crate::settings::{DEFAULT_TV, SampleSettings};
 use parts::PartsToy;
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 use toy::{Toy, dot};
 
 /// Seeds of the proposals.

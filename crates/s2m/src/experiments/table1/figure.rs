@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::experiments::Run;
 use crate::experiments::evaluation::Evaluator;
 use crate::experiments::line::Line;
-use crate::picture::{Canvas, Mark, Marked, Picture, Row, Section, named_rows};
+use s2m_show::picture::{Canvas, Mark, Marked, Picture, Row, Section, named_rows};
 
 /// Samples in a row.
 pub(super) const SHOWN: usize = 20;

@@ -3,8 +3,8 @@
 //! A page holds everything that it shows, loads nothing and runs no script.
 
 mod axis;
-pub(crate) mod html;
-pub(crate) mod plots;
+pub mod html;
+pub mod plots;
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use self::html::escape;
 const STYLE: &str = include_str!("style.css");
 
 /// A whole page of a title, not yet safe, and a body that is.
-pub(crate) fn document(title: &str, body: &str) -> String {
+pub fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -25,7 +25,7 @@ pub(crate) fn document(title: &str, body: &str) -> String {
 }
 
 /// A part of a page under a title.
-pub(crate) fn section(title: &str, body: &str) -> String {
+pub fn section(title: &str, body: &str) -> String {
     format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
 }
 

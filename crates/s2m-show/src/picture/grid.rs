@@ -1,7 +1,8 @@
 //! Pictures as PNG files, and many of them side by side.
 
 use super::canvas::{Canvas, Colour};
-use super::{Format, PictureError, encode};
+use super::{Format, encode};
+use crate::Error;
 
 /// Most pictures in one grid; more are too small to look at on one page.
 const MOST_SHOWN: usize = 64;
@@ -31,7 +32,7 @@ impl Picture {
     ///
     /// Levels are stored as they are. PNG has no colour with fewer than eight bits, so there levels
     /// of 1, 2 and 4 bits are multiplied by 255, 85 and 17 and can be divided back without loss.
-    pub fn to_png(&self) -> Result<Vec<u8>, PictureError> {
+    pub fn to_png(&self) -> Result<Vec<u8>, Error> {
         self.check()?;
         let format = Format {
             width: self.width,
@@ -43,24 +44,24 @@ impl Picture {
     }
 
     /// Fails unless the parts of the picture agree.
-    fn check(&self) -> Result<(), PictureError> {
+    fn check(&self) -> Result<(), Error> {
         let (width, height) = (self.width, self.height);
         if width == 0 || height == 0 {
-            return Err(PictureError::Empty { width, height });
+            return Err(Error::Empty { width, height });
         }
         if !(1..=4).contains(&self.channels) {
-            return Err(PictureError::Channels(self.channels));
+            return Err(Error::Channels(self.channels));
         }
         if ![1, 2, 4, 8, 16].contains(&self.bits) {
-            return Err(PictureError::Bits(self.bits));
+            return Err(Error::Bits(self.bits));
         }
         self.check_levels()
     }
 
-    fn check_levels(&self) -> Result<(), PictureError> {
+    fn check_levels(&self) -> Result<(), Error> {
         let wanted = u128::from(self.width) * u128::from(self.height) * u128::from(self.channels);
         if wanted != self.levels.len() as u128 {
-            return Err(PictureError::LevelCount {
+            return Err(Error::LevelCount {
                 width: self.width,
                 height: self.height,
                 channels: self.channels,
@@ -70,7 +71,7 @@ impl Picture {
         }
         match self.levels.iter().position(|&level| level > self.highest()) {
             None => Ok(()),
-            Some(index) => Err(PictureError::LevelTooLarge {
+            Some(index) => Err(Error::LevelTooLarge {
                 index,
                 level: self.levels[index],
                 bits: self.bits,
@@ -153,7 +154,7 @@ fn pack_row(row: &[u16], bits: u8) -> Vec<u8> {
 ///
 /// At most 64 are shown. Without `columns` the grid is about square. Small pictures are enlarged by
 /// a whole factor, so that every pixel stays a square. No pictures give a small blank sheet.
-pub fn image_grid(items: &[Picture], columns: Option<usize>) -> Result<Canvas, PictureError> {
+pub fn image_grid(items: &[Picture], columns: Option<usize>) -> Result<Canvas, Error> {
     let shown = &items[..items.len().min(MOST_SHOWN)];
     let Some(first) = shown.first() else {
         return Ok(Canvas::new(CELL, CELL, BACKGROUND));
@@ -186,12 +187,12 @@ pub(super) fn enlargement(picture: &Picture) -> u32 {
 pub(super) fn check_all<'a>(
     shown: impl Iterator<Item = &'a Picture>,
     wanted: (u32, u32),
-) -> Result<(), PictureError> {
+) -> Result<(), Error> {
     for (index, picture) in shown.enumerate() {
         picture.check()?;
         let got = (picture.width, picture.height);
         if got != wanted {
-            return Err(PictureError::SizesDiffer { index, wanted, got });
+            return Err(Error::SizesDiffer { index, wanted, got });
         }
     }
     Ok(())

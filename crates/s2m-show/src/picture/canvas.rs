@@ -4,7 +4,8 @@
 //! pixel 3 covers 3.0 to 4.0. Whatever falls beside the sheet is left out.
 
 use super::font::{Glyph, ROWS, text_width};
-use super::{Format, PictureError, encode};
+use super::{Format, encode};
+use crate::Error;
 
 /// Red, green and blue, 0 to 255.
 pub type Colour = [u8; 3];
@@ -135,7 +136,7 @@ impl Canvas {
     }
 
     /// The sheet as a PNG file with eight bits for each colour; equal sheets give equal bytes.
-    pub fn to_png(&self) -> Result<Vec<u8>, PictureError> {
+    pub fn to_png(&self) -> Result<Vec<u8>, Error> {
         let format = Format {
             width: self.width,
             height: self.height,

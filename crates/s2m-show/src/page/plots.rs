@@ -12,7 +12,7 @@ use super::axis::Axis;
 use super::html::escape;
 
 /// Colours of real items, then of queries: on a light page, and on a dark one.
-pub(crate) const COLOURS: [[&str; 2]; 7] = [
+pub const COLOURS: [[&str; 2]; 7] = [
     ["#767C87", "#9097A3"],
     ["#0069AA", "#4FA8E8"],
     ["#C84B00", "#F28C4B"],
@@ -22,11 +22,11 @@ pub(crate) const COLOURS: [[&str; 2]; 7] = [
     ["#3F3FBF", "#9A97FF"],
 ];
 /// Colour of text and frames, and of the lines behind curves.
-pub(crate) const INK: [&str; 2] = ["#4A4F58", "#B4BAC4"];
-pub(crate) const GUIDE: [&str; 2] = ["#E3E6EB", "#2F343C"];
+pub const INK: [&str; 2] = ["#4A4F58", "#B4BAC4"];
+pub const GUIDE: [&str; 2] = ["#E3E6EB", "#2F343C"];
 
 /// Most groups that have a shape and colour of their own, beside the real items.
-pub(crate) const MOST_GROUPS: usize = COLOURS.len() - 1;
+pub const MOST_GROUPS: usize = COLOURS.len() - 1;
 
 /// Shapes of groups as corners about their middle; real items are discs.
 const SHAPES: [&[[i32; 2]]; MOST_GROUPS] = [
@@ -82,16 +82,16 @@ const REACH: f64 = 0.25;
 const BLANK: f64 = 0.05;
 
 /// Items that are drawn alike.
-pub(crate) struct Group {
+pub struct Group {
     /// Its name, not yet safe for the page.
-    pub(crate) name: String,
+    pub name: String,
     /// Places in the plane.
-    pub(crate) points: Vec<[f64; 2]>,
+    pub points: Vec<[f64; 2]>,
 }
 
 /// Whether the numbers at the axes mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Axes {
+pub enum Axes {
     /// They are written.
     Numbered,
     /// Only a frame is drawn.
@@ -100,11 +100,11 @@ pub(crate) enum Axes {
 
 /// What is seen of the plane; a step is as long across as it is up.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct View([Range<f64>; 2]);
+pub struct View([Range<f64>; 2]);
 
 impl View {
     /// All points but far outliers.
-    pub(crate) fn of<'a>(points: impl Iterator<Item = &'a [f64; 2]>) -> Self {
+    pub fn of<'a>(points: impl Iterator<Item = &'a [f64; 2]>) -> Self {
         let points: Vec<&[f64; 2]> = points.collect();
         let bulk = [0, 1].map(|axis| {
             let mut values: Vec<f64> = points.iter().map(|point| point[axis]).collect();
@@ -141,13 +141,13 @@ impl View {
     }
 
     /// How many points lie outside.
-    pub(crate) fn hidden<'a>(&self, points: impl Iterator<Item = &'a [f64; 2]>) -> usize {
+    pub fn hidden<'a>(&self, points: impl Iterator<Item = &'a [f64; 2]>) -> usize {
         points.filter(|point| !self.shows(point)).count()
     }
 }
 
 /// Points in the plane: real items, then groups that lie over them.
-pub(crate) fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str) -> String {
+pub fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str) -> String {
     let [left, below, margin] = match axes {
         Axes::Numbered => [LEFT, TEXT + MARGIN, MARGIN],
         Axes::Bare => [0, 0, 2],
@@ -199,7 +199,7 @@ pub(crate) fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt
 /// Shares of two lists of rising values at or below each value: real items dashed, others in full.
 ///
 /// Both lists hold a value, and the last of one is above zero.
-pub(crate) fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
+pub fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
     let end = reach(real, generated) * (1.0 + BLANK);
     let svg = drawing(CURVE_SIZE.into(), |root| {
         let (x, y) = (Axis::over(0.0..end), Axis::over(0.0..1.0));
@@ -245,7 +245,7 @@ fn shade(at: usize) -> &'static str {
 }
 
 /// Predicted against seen shares: the diagonal is where they agree, and a disc grows with its items.
-pub(crate) fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String {
+pub fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String {
     let side = CURVE_SIZE[1];
     let svg = drawing((side + LEFT, side), |root| {
         let percent = |share: &f64| format!("{:.0} %", 100.0 * share);

@@ -11,44 +11,13 @@ mod lines;
 mod rows;
 mod scatter;
 
-use thiserror::Error;
+use crate::Error;
 
 pub use canvas::{Canvas, Colour};
 pub use grid::{Picture, image_grid};
 pub use lines::{Chart, Curve, charts};
 pub use rows::{Mark, Marked, Row, Section, named_rows};
 pub use scatter::{Drawing, Panel, scatter};
-
-/// Why a picture could not be drawn or written.
-#[derive(Debug, Error)]
-pub enum PictureError {
-    #[error("a picture needs at least one pixel, got {width} x {height}")]
-    Empty { width: u32, height: u32 },
-    #[error("a picture has 1 to 4 channels, got {0}")]
-    Channels(u8),
-    #[error("a picture has 1, 2, 4, 8 or 16 bits for each level, got {0}")]
-    Bits(u8),
-    #[error(
-        "a picture of {width} x {height} with {channels} channels needs {wanted} levels, got {got}"
-    )]
-    LevelCount {
-        width: u32,
-        height: u32,
-        channels: u8,
-        wanted: u128,
-        got: usize,
-    },
-    #[error("level {index} is {level}, more than {bits} bits can hold")]
-    LevelTooLarge { index: usize, level: u16, bits: u8 },
-    #[error("picture {index} of the grid is {got:?} pixels, the first is {wanted:?}")]
-    SizesDiffer {
-        index: usize,
-        wanted: (u32, u32),
-        got: (u32, u32),
-    },
-    #[error("writing the PNG")]
-    Encode(#[from] png::EncodingError),
-}
 
 /// What a PNG header says about its pixels.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +32,7 @@ struct Format {
 ///
 /// The bytes, though not the pixels, may change with the version of `png` or the backend of its
 /// `flate2`. The fast setting would avoid `flate2`, but makes plots up to four times larger.
-fn encode(format: Format, rows: &[u8]) -> Result<Vec<u8>, PictureError> {
+fn encode(format: Format, rows: &[u8]) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, format.width, format.height);
     encoder.set_color(format.colour);
@@ -88,13 +57,13 @@ mod tests {
             depth: png::BitDepth::Eight,
         };
         let err = encode(format, &[0; 3]).unwrap_err();
-        assert!(matches!(err, PictureError::Encode(_)));
+        assert!(matches!(err, Error::Encode(_)));
         assert_eq!(err.to_string(), "writing the PNG");
     }
 
     #[test]
     fn public_types_cross_threads() {
         fn crosses<T: Send + Sync>() {}
-        crosses::<(Canvas, Picture, Panel, Drawing, Section, PictureError)>();
+        crosses::<(Canvas, Picture, Panel, Drawing, Section, Error)>();
     }
 }

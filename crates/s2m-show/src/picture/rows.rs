@@ -1,9 +1,9 @@
 //! Rows of pictures with names beside them, and a box around each picture that is wrong.
 
-use super::PictureError;
 use super::canvas::{Canvas, Colour};
 use super::font::{CAPITAL_ROWS, ROWS, text_width};
 use super::grid::{Picture, check_all, enlargement, place};
+use crate::Error;
 
 const PAPER: Colour = [255, 255, 255];
 const INK: Colour = [31, 35, 40];
@@ -54,7 +54,7 @@ pub enum Mark {
 /// Draws sections one below the other; all pictures have one size.
 ///
 /// Small pictures are enlarged by a whole factor. No pictures at all give a small blank sheet.
-pub fn named_rows(sections: &[Section]) -> Result<Canvas, PictureError> {
+pub fn named_rows(sections: &[Section]) -> Result<Canvas, Error> {
     let rows = || sections.iter().flat_map(|section| &section.rows);
     let pictures = || rows().flat_map(|row| &row.pictures);
     let Some(first) = pictures().next().map(|marked| &marked.picture) else {

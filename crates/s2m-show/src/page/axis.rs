@@ -10,7 +10,7 @@ const TICKS: f64 = 6.0;
 /// A line of numbers with ticks at round ones.
 ///
 /// Ticks are counted, not added up, so that there are few of them whatever the numbers are.
-pub(crate) struct Axis {
+pub(super) struct Axis {
     range: Range<f64>,
     ticks: Vec<f64>,
     step: f64,
@@ -18,7 +18,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// An axis from one number to a larger one.
-    pub(crate) fn over(range: Range<f64>) -> Self {
+    pub(super) fn over(range: Range<f64>) -> Self {
         let least = (range.end - range.start) / TICKS;
         let power = 10_f64.powf(least.log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);

@@ -1,7 +1,7 @@
 //! Text, numbers and pictures as a page may hold them.
 
 /// Text from outside, safe between tags and in quoted attributes.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -19,7 +19,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// A count with its thousands apart.
-pub(crate) fn count(n: usize) -> String {
+pub fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.char_indices() {
@@ -32,13 +32,13 @@ pub(crate) fn count(n: usize) -> String {
 }
 
 /// A count of things, one or many.
-pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
+pub fn counted(n: usize, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 /// How numbers that are read together are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Digits {
+pub enum Digits {
     /// So many digits behind the point.
     Behind(usize),
     /// A factor and a power of ten.
@@ -47,7 +47,7 @@ pub(crate) enum Digits {
 
 impl Digits {
     /// Four digits for the largest number, and as many behind the point for the others.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let largest = values
             .into_iter()
             .fold(0.0_f64, |most, v| most.max(v.abs()));
@@ -62,7 +62,7 @@ impl Digits {
     }
 
     /// A number, ready for the page.
-    pub(crate) fn write(self, value: f64) -> String {
+    pub fn write(self, value: f64) -> String {
         let text = match self {
             Self::Behind(digits) => format!("{value:.digits$}"),
             Self::Power => format!("{value:.2e}"),
@@ -72,7 +72,7 @@ impl Digits {
 }
 
 /// A PNG as an address that holds it.
-pub(crate) fn png_address(png: &[u8]) -> String {
+pub fn png_address(png: &[u8]) -> String {
     format!("data:image/png;base64,{}", base64(png))
 }
 
