@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::draw::draw;
 use crate::error::Error;
-use crate::experiments::gaussians;
+use crate::gaussians;
 use crate::models;
 use crate::output::write_whole;
 use crate::progress::Progress;

@@ -19,6 +19,7 @@ pub mod eval;
 pub mod experiments;
 pub mod explain;
 pub mod fit;
+pub mod gaussians;
 pub mod mine;
 pub mod models;
 pub mod output;

@@ -2,27 +2,21 @@
 //!
 //! Reference: appendix E.1 of "Mining Multi-Label Samples from Single Positive Labels", 2022.
 
-use std::num::NonZeroUsize;
-
 use s2m_core::labels::Labels;
 use s2m_core::query::Query;
-use s2m_data::gaussians::{MODE_SD, Mode, modes};
-use s2m_metrics::modes::fit;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
 use super::line::Line;
-use super::results::{Published, Table, published};
+use super::results::{Table, published};
 use super::stages::{Run, Stage};
 use super::{Bench, Findings, stage};
 use crate::error::Error;
+use crate::gaussians::{PAPER, PAPER_STEPS, PaperRow, ceiling, centres, fit_points, points};
 use crate::samplers::SamplerChoice;
 use crate::settings::{CalibrationChoice, DEFAULT_TV};
 use crate::trainer::Kind;
 use s2m_show::picture::{Canvas, Panel, scatter};
-
-/// Steps of the paper's chains on this data.
-pub(crate) const PAPER_STEPS: NonZeroUsize = NonZeroUsize::new(400).expect("400 is not zero");
 
 /// Name of the data in the run files.
 const DATA: &str = "gaussians";
@@ -39,66 +33,6 @@ const STAGES: [Stage; 2] = [
         template: include_str!("../../../../experiments/gaussians/classifier.toml"),
     },
 ];
-
-/// One row of the paper's table: accuracy in %, high quality in %, standard deviation; each as mean
-/// and standard deviation over trials.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct PaperRow {
-    /// GAN alone.
-    pub(crate) generator: [Published; 3],
-    /// GAN with S2M sampling.
-    pub(crate) sampled: [Published; 3],
-}
-
-/// The paper's table for the 2×16 Gaussians, query by query.
-pub(crate) const PAPER: [(&str, PaperRow); 5] = [
-    ("A", SINGLE),
-    ("B", SINGLE),
-    ("A + B", BOTH),
-    ("A - B", DIFFERENCE),
-    ("B - A", DIFFERENCE),
-];
-
-const SINGLE: PaperRow = PaperRow {
-    generator: [[69.83, 0.35], [84.39, 0.60], [0.106, 0.002]],
-    sampled: [[100.00, 0.00], [98.94, 0.40], [0.052, 0.002]],
-};
-const DIFFERENCE: PaperRow = PaperRow {
-    generator: [[30.17, 0.35], [88.87, 0.50], [0.090, 0.002]],
-    sampled: [[99.52, 0.36], [98.67, 0.51], [0.051, 0.002]],
-};
-const BOTH: PaperRow = PaperRow {
-    generator: [[39.66, 0.46], [80.98, 0.82], [0.118, 0.003]],
-    sampled: [[100.00, 0.00], [99.73, 0.14], [0.050, 0.001]],
-};
-
-/// What perfect samples would show: accuracy and high quality in %, standard deviation.
-///
-/// Within four standard deviations in two dimensions lies `1 − exp(−4²/2)`.
-pub(crate) fn ceiling() -> [f64; 3] {
-    let within = s2m_metrics::modes::HIGH_QUALITY.powi(2) / 2.0;
-    [100.0, 100.0 * (1.0 - (-within).exp()), MODE_SD]
-}
-
-/// How points sit on the modes of a query.
-pub(crate) fn fit_points(points: &[[f32; 2]], query: &Query) -> s2m_metrics::modes::Fit {
-    let modes = modes();
-    let centres: Vec<[f64; 2]> = modes.iter().map(|mode| mode.centre).collect();
-    fit(points, &centres, MODE_SD, |mode| {
-        query.holds(modes[mode].labels)
-    })
-}
-
-/// The centres of the modes, for a picture.
-pub(crate) fn centres() -> Vec<[f32; 2]> {
-    let centre = |mode: &Mode| mode.centre.map(|side| side as f32);
-    modes().iter().map(centre).collect()
-}
-
-/// Numbers to points of two.
-pub(crate) fn points(items: &[f32]) -> Vec<[f32; 2]> {
-    items.chunks_exact(2).map(|p| [p[0], p[1]]).collect()
-}
 
 /// What is measured of one draw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
 use super::fits::{self, Fit, Source};
-use super::gaussians::points;
 use super::line::Line;
 use super::results::Table;
 use super::{Bench, ExperimentError, Findings};
 use crate::error::Error;
 use crate::fit;
+use crate::gaussians::points;
 use crate::settings::Overrides;
 
 const DATA: &str = include_str!("../../../../experiments/label-set-toys/data.toml");

@@ -15,7 +15,7 @@ mod cifar;
 mod evaluation;
 mod existing_gan;
 mod fits;
-pub(crate) mod gaussians;
+mod gaussians;
 mod illustration;
 mod label_set_toys;
 mod line;
