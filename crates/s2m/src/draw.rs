@@ -350,7 +350,7 @@ pub fn chains(
 }
 
 /// Logs of the accept numbers of a range of positions.
-pub(crate) fn uniforms(
+pub fn uniforms(
     pool: &Pool<'_>,
     sequence: &Sequence,
     positions: std::ops::Range<usize>,

@@ -17,7 +17,6 @@ use thiserror::Error;
 
 use crate::adapt::AdaptError;
 use crate::eval::EvalError;
-use crate::experiments::ExperimentError;
 use crate::fit::FitError;
 use crate::trainer::TrainerError;
 
@@ -87,9 +86,6 @@ pub enum Error {
     /// Nothing can be fitted.
     #[error(transparent)]
     Fit(#[from] FitError),
-    /// An experiment has no results.
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
     /// A setting is out of its range or makes no sense here.
     #[error("{0}")]
     Setting(String),

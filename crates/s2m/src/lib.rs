@@ -6,7 +6,7 @@
 //! [`demo::demo`] shows it all on a bundle whose truth is known.
 //! [`fit::fit`] makes a bundle of somebody's generator and labels, [`calibrate`] calibrates one.
 //! [`eval::evaluate`] measures samples against real items.
-//! [`trainer`] starts `s2m-train`, and [`experiments::reproduce`] makes the paper's tables with it.
+//! [`trainer`] starts `s2m-train`.
 
 pub mod adapt;
 pub mod calibrate;
@@ -16,7 +16,6 @@ pub mod demo;
 pub mod draw;
 mod error;
 pub mod eval;
-pub mod experiments;
 pub mod explain;
 pub mod fit;
 pub mod gaussians;

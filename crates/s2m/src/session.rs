@@ -155,7 +155,7 @@ impl<'a> Session<'a> {
 
     /// A pool of adapted proposals and a target for a single query: by a proposal that was kept, or by
     /// one that is searched for now.
-    pub(crate) fn plan_adapted(
+    pub fn plan_adapted(
         &self,
         query: &Query,
         kept: Option<Kept<'_>>,
@@ -367,7 +367,7 @@ impl<'a> Session<'a> {
     }
 
     /// What a sampler is asked for, within the calls that the settings allow.
-    pub(crate) fn goal(&self, samples: NonZeroUsize) -> Goal {
+    pub fn goal(&self, samples: NonZeroUsize) -> Goal {
         // Chains of a length that was asked for are paid for, and a few that find nothing.
         let per_sample = match self.settings.sampler {
             SamplerChoice::Mh { steps } => steps.get().saturating_mul(2).max(CALLS_PER_SAMPLE),
@@ -474,16 +474,21 @@ pub(crate) fn open_bank(folder: &Path, bundle: &Bundle, seed: Option<u64>) -> Re
 
 /// A proposal that is there already, and what finding it has cost in this very run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept<'k> {
-    pub(crate) stored: &'k Stored,
-    pub(crate) calls: usize,
+pub struct Kept<'k> {
+    /// What was kept.
+    pub stored: &'k Stored,
+    /// Proposals that were scored to find it.
+    pub calls: usize,
 }
 
 /// Adapted proposals for a query.
-pub(crate) struct Planned<'p> {
-    pub(crate) pool: Pool<'p>,
-    pub(crate) target: Target,
-    pub(crate) stored: Stored,
+pub struct Planned<'p> {
+    /// The proposals.
+    pub pool: Pool<'p>,
+    /// What is drawn from them.
+    pub target: Target,
+    /// Where they come from.
+    pub stored: Stored,
 }
 
 /// One query to be drawn and written.
@@ -618,7 +623,8 @@ impl Job<'_, '_> {
     }
 }
 
-pub(crate) fn refusal(failure: Failure, weighting: &Weighting, sampler: SamplerChoice) -> Refusal {
+/// What is said to a query that a sampler could not draw.
+pub fn refusal(failure: Failure, weighting: &Weighting, sampler: SamplerChoice) -> Refusal {
     let advice = sampler.advice(&failure, weighting.floor(), weighting.margin());
     let query = weighting.query().text().to_owned();
     Refusal {

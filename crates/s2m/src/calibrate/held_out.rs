@@ -29,7 +29,7 @@ pub(crate) enum Half {
 
 /// Logits of some items.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// Numbers in a row of `class` and `fake_class`.
     pub(crate) classes: usize,
     pub(crate) class: Vec<f32>,
@@ -39,7 +39,7 @@ pub(crate) struct Rows {
     /// What is kept of label sets: how, by the network that selects, and by others.
     pub(crate) sets: Sets,
     /// Shown label of a real item, class of a generated one; empty without classes.
-    pub(crate) labels: Vec<u8>,
+    pub labels: Vec<u8>,
     /// Rows of one item stay together: its number decides the half.
     pub(super) items: Vec<u32>,
 }
@@ -126,11 +126,13 @@ impl Sets {
 }
 
 impl Rows {
-    pub(crate) fn count(&self) -> usize {
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
         self.real.len()
     }
 
-    pub(crate) fn evidence(&self, at: usize) -> Evidence<'_> {
+    /// What is known of one row.
+    pub fn evidence(&self, at: usize) -> Evidence<'_> {
         let row = at * self.classes..(at + 1) * self.classes;
         Evidence {
             class_logits: &self.class[row.clone()],
@@ -243,7 +245,7 @@ impl Rows {
 }
 
 /// What the classifier says about real items and the labels that they show.
-pub(crate) fn real_rows(
+pub fn real_rows(
     bundle: &Bundle,
     items: &Items,
     shown: &[Positive],

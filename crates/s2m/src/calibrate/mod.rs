@@ -16,7 +16,7 @@ mod choose;
 mod ensemble;
 mod floors;
 pub mod found;
-pub(crate) mod held_out;
+pub mod held_out;
 pub(crate) mod likeness;
 mod margins;
 mod page;

@@ -440,7 +440,7 @@ fn of_array(path: &Path, array: Precise) -> Result<Items, Error> {
 }
 
 /// Planes of each picture to pixels.
-pub(crate) fn interleaved(bytes: &[u8], [channels, height, width]: [usize; 3]) -> Vec<u8> {
+pub fn interleaved(bytes: &[u8], [channels, height, width]: [usize; 3]) -> Vec<u8> {
     let plane = height * width;
     let mut pixels = Vec::with_capacity(bytes.len());
     for picture in bytes.chunks_exact((channels * plane).max(1)) {

@@ -220,7 +220,7 @@ impl EvalNetwork {
     }
 
     /// Everything about it that changes what it says.
-    pub(crate) fn identity(&self) -> String {
+    pub fn identity(&self) -> String {
         let settings = serde_json::to_string(&self.settings).expect("settings have plain fields");
         sha256(format!("{} {settings}", self.judge.sha256()).as_bytes())
     }
