@@ -101,9 +101,12 @@ pub enum Error {
         /// What is wrong.
         source: FidError,
     },
-    /// Nothing can be drawn, fitted or measured.
+    /// Nothing can be drawn or fitted.
     #[error(transparent)]
     S2m(Box<s2m::Error>),
+    /// Nothing can be measured.
+    #[error(transparent)]
+    Eval(#[from] s2m_eval::Error),
     /// A bundle is not usable.
     #[error(transparent)]
     Bundle(#[from] BundleError),

@@ -22,8 +22,8 @@ use super::results::Table;
 use super::{Bench, Findings};
 use crate::Error;
 use s2m::fit;
-use s2m::gaussians::points;
 use s2m::settings::Overrides;
+use s2m_eval::gaussians::points;
 
 const DATA: &str = include_str!("../../../experiments/label-set-toys/data.toml");
 

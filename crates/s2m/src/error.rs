@@ -16,7 +16,6 @@ use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
 use crate::adapt::AdaptError;
-use crate::eval::EvalError;
 use crate::fit::FitError;
 use crate::trainer::TrainerError;
 
@@ -80,9 +79,6 @@ pub enum Error {
     /// Nothing can be trained.
     #[error(transparent)]
     Trainer(#[from] TrainerError),
-    /// Items cannot be evaluated.
-    #[error(transparent)]
-    Eval(#[from] EvalError),
     /// Nothing can be fitted.
     #[error(transparent)]
     Fit(#[from] FitError),

@@ -2,23 +2,18 @@
 //!
 //! [`sample::sample`] draws multi-label samples, [`mine::mine`] scores proposals once for many
 //! queries, [`classes::classes`] tells what a generator reaches, [`explain::explain`] why one
-//! proposal was kept or not, [`adapt::adapt`] learns where a generator makes a rare combination, and
-//! [`demo::demo`] shows it all on a bundle whose truth is known.
+//! proposal was kept or not, and [`adapt::adapt`] learns where a generator makes a rare combination.
 //! [`fit::fit`] makes a bundle of somebody's generator and labels, [`calibrate`] calibrates one.
-//! [`eval::evaluate`] measures samples against real items.
 //! [`trainer`] starts `s2m-train`.
 
 pub mod adapt;
 pub mod calibrate;
 pub mod classes;
 pub mod cover;
-pub mod demo;
 pub mod draw;
 mod error;
-pub mod eval;
 pub mod explain;
 pub mod fit;
-pub mod gaussians;
 pub mod mine;
 pub mod models;
 pub mod output;

@@ -20,10 +20,10 @@ use crate::Bench;
 use crate::Error;
 use crate::evaluation::Sampled;
 use crate::fits::Court;
-use s2m::eval::items::{Pictures, Rows, interleaved};
-use s2m::eval::look::{Seen, look};
-use s2m::eval::network::{EvalNetwork, Wanted};
 use s2m::progress::Progress;
+use s2m_eval::items::{Pictures, Rows, interleaved};
+use s2m_eval::look::{Seen, look};
+use s2m_eval::network::{EvalNetwork, Wanted};
 use s2m_show::picture::{Canvas, Mark, Marked, Panel, Picture, Row, scatter};
 
 /// The feature network, in the folder of data.

@@ -15,8 +15,7 @@ use s2m_model::networks::RunSettings;
 use s2m_model::runtime::Runtime;
 use serde::{Deserialize, Serialize};
 
-use super::EvalError;
-use crate::error::Error;
+use crate::Error;
 
 /// Largest file of a network that is read.
 const LARGEST: u64 = 1 << 31;
@@ -177,10 +176,10 @@ impl EvalNetwork {
     fn check(&self, path: &Path) -> Result<(), Error> {
         let [black, white] = self.settings.range;
         let fault = |reason: String| {
-            Err(Error::from(EvalError::Network {
+            Err(Error::Network {
                 file: path.to_owned(),
                 reason,
-            }))
+            })
         };
         if !(black.is_finite() && white.is_finite() && black < white) {
             return fault(format!(

@@ -7,7 +7,7 @@ use s2m_data::resize::{Filter, resize};
 
 use super::super::items::{ItemSet, Items, Pictures};
 use super::{evenly, name_of};
-use crate::error::Error;
+use crate::Error;
 use s2m_show::page::html::{count, counted, escape, png_address};
 use s2m_show::picture::Canvas;
 

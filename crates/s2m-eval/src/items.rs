@@ -18,9 +18,8 @@ use s2m_metrics::features::{Features, FeaturesError};
 use s2m_model::disk::read_plain_text;
 use serde::Deserialize;
 
-use super::EvalError;
 use super::truth::{Truth, read_metadata};
-use crate::error::Error;
+use crate::Error;
 
 /// Pictures that are tried at a time.
 const TRIED: NonZeroUsize = NonZeroUsize::new(256).expect("256 is not zero");
@@ -198,7 +197,7 @@ impl Pictures {
     /// One picture.
     pub fn read(&self, at: usize) -> Result<Picture, Error> {
         match self {
-            Self::Folder { folder, kept } => Ok(folder.read(kept[at]).map_err(EvalError::from)?),
+            Self::Folder { folder, kept } => Ok(folder.read(kept[at])?),
             Self::Held { bytes, shape } => {
                 let [height, width, channels] = *shape;
                 let size: usize = shape.iter().product();
@@ -236,7 +235,7 @@ pub fn open(path: &Path, skip_bad: bool) -> Result<Vec<ItemSet>, Error> {
         vec![open_file(path)?]
     };
     match sets.iter().find(|set| set.items.is_empty()) {
-        Some(empty) => Err(EvalError::Empty(empty.path.clone()).into()),
+        Some(empty) => Err(Error::Empty(empty.path.clone())),
         None => Ok(sets),
     }
 }
@@ -283,7 +282,7 @@ fn open_folder(path: &Path, skip_bad: bool) -> Result<Vec<ItemSet>, Error> {
                 sets.push(open_drawn(&path.join(folder), query, skip_bad)?);
             }
             if sets.is_empty() {
-                return Err(EvalError::Empty(path.to_owned()).into());
+                return Err(Error::Empty(path.to_owned()));
             }
             Ok(sets)
         }
@@ -304,7 +303,7 @@ fn open_drawn(path: &Path, query: String, skip_bad: bool) -> Result<ItemSet, Err
 }
 
 fn open_pictures(path: &Path, query: Option<String>, skip_bad: bool) -> Result<ItemSet, Error> {
-    let folder = PictureFolder::open(path).map_err(EvalError::from)?;
+    let folder = PictureFolder::open(path)?;
     let (kept, skipped) = if skip_bad {
         readable(&folder)?
     } else {
@@ -333,7 +332,7 @@ fn names(folder: &PictureFolder, kept: &[usize]) -> Vec<String> {
 fn readable(folder: &PictureFolder) -> Result<(Vec<usize>, Vec<String>), Error> {
     let (mut kept, mut skipped) = (Vec::new(), Vec::new());
     for batch in folder.batches(TRIED, BadPictures::Skip, |_| ()) {
-        let batch = batch.map_err(EvalError::from)?;
+        let batch = batch?;
         kept.extend(batch.items.iter().map(|(at, ())| *at));
         skipped.extend(batch.skipped.iter().map(ToString::to_string));
     }
@@ -343,12 +342,12 @@ fn readable(folder: &PictureFolder) -> Result<(Vec<usize>, Vec<String>), Error> 
 fn open_file(path: &Path) -> Result<ItemSet, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (items, truth) = if name.ends_with(".npy") || name.ends_with(".npz") {
-        let array = npy::read_precise(path, None).map_err(EvalError::from)?;
+        let array = npy::read_precise(path, None)?;
         (of_array(path, array)?, Truth::Nothing)
     } else if name.contains("ubyte") {
         of_idx(path)?
     } else {
-        return Err(EvalError::Unknown(path.to_owned()).into());
+        return Err(Error::Unknown(path.to_owned()));
     };
     Ok(ItemSet {
         path: path.to_owned(),
@@ -360,7 +359,7 @@ fn open_file(path: &Path) -> Result<ItemSet, Error> {
 }
 
 fn of_idx(path: &Path) -> Result<(Items, Truth), Error> {
-    let read = idx::read_images(path).map_err(EvalError::from)?;
+    let read = idx::read_images(path)?;
     let shape = [read.shape[1], read.shape[2], 1];
     let s2m_data::Values::Bytes(bytes) = read.values else {
         unreachable!("idx images are bytes");
@@ -371,15 +370,14 @@ fn of_idx(path: &Path) -> Result<(Items, Truth), Error> {
         .replace("idx3", "idx1");
     let beside = PathBuf::from(beside);
     let truth = if beside != path && beside.is_file() {
-        let classes = idx::read_labels(&beside).map_err(EvalError::from)?;
+        let classes = idx::read_labels(&beside)?;
         let items = bytes.len() / shape.iter().product::<usize>().max(1);
         if classes.len() != items {
-            return Err(EvalError::Labels {
+            return Err(Error::Labels {
                 path: beside,
                 labels: classes.len(),
                 items,
-            }
-            .into());
+            });
         }
         Truth::Classes(classes)
     } else {
@@ -391,13 +389,13 @@ fn of_idx(path: &Path) -> Result<(Items, Truth), Error> {
 /// Bytes as pictures; sides of zero are refused, so that sizes can be divided by.
 fn held(path: &Path, bytes: Vec<u8>, shape: [usize; 3]) -> Result<Pictures, Error> {
     if shape.contains(&0) {
-        return Err(EvalError::Empty(path.to_owned()).into());
+        return Err(Error::Empty(path.to_owned()));
     }
     Ok(Pictures::Held { bytes, shape })
 }
 
 fn of_array(path: &Path, array: Precise) -> Result<Items, Error> {
-    let refused = |shape: &[usize]| EvalError::Shape {
+    let refused = |shape: &[usize]| Error::Shape {
         path: path.to_owned(),
         shape: shape.to_vec(),
     };
@@ -408,7 +406,7 @@ fn of_array(path: &Path, array: Precise) -> Result<Items, Error> {
                 [_, width] if width > 0 => {
                     Ok(Items::Rows(GivenRows::Double(Rows { values, width })))
                 }
-                _ => Err(refused(&shape).into()),
+                _ => Err(refused(&shape)),
             };
         }
     };
@@ -435,7 +433,7 @@ fn of_array(path: &Path, array: Precise) -> Result<Items, Error> {
                 [*height, *width, *channels],
             )?))
         }
-        (_, shape) => Err(refused(shape).into()),
+        (_, shape) => Err(refused(shape)),
     }
 }
 

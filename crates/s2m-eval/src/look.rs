@@ -17,12 +17,11 @@ use s2m_data::resize::{Filter, Resizer};
 use s2m_model::bundle::sha256;
 use s2m_model::disk::{crc32, read_plain, write_whole};
 
-use super::EvalError;
 use super::items::{Pictures, Rows};
 use super::network::EvalNetwork;
-use crate::error::Error;
-use crate::output::npy_header;
-use crate::progress::Progress;
+use crate::Error;
+use s2m::output::npy_header;
+use s2m::progress::Progress;
 
 /// Changes when the meaning of what is kept does; 2 came with checksums.
 const FORMAT: u32 = 2;
@@ -85,11 +84,11 @@ fn check_cache(folder: &Path) -> Result<(), Error> {
         fs::write(&trial, "")?;
         fs::remove_file(&trial)
     };
-    Ok(try_out().map_err(cannot_keep(folder))?)
+    try_out().map_err(cannot_keep(folder))
 }
 
-fn cannot_keep(folder: &Path) -> impl FnOnce(io::Error) -> EvalError + '_ {
-    |source| EvalError::Cache {
+fn cannot_keep(folder: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
+    |source| Error::Cache {
         folder: folder.to_owned(),
         source,
     }
@@ -107,12 +106,12 @@ struct Shape {
 impl Shape {
     fn of(network: &EvalNetwork) -> Result<Self, Error> {
         let sides = network.judge.item_shape();
-        let wrong = || EvalError::NotPictures {
+        let wrong = || Error::NotPictures {
             network: network.name.clone(),
             shape: sides.to_vec(),
         };
         let [channels, height, width] = *sides else {
-            return Err(wrong().into());
+            return Err(wrong());
         };
         Ok(Self {
             channels: Channels::of(channels).ok_or_else(wrong)?,

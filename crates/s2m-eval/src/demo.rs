@@ -9,15 +9,15 @@ use s2m_core::samplers::Goal;
 use s2m_model::networks::{Renderer, Requested};
 use serde::Serialize;
 
-use crate::draw::draw;
-use crate::error::Error;
+use crate::Error;
 use crate::gaussians;
-use crate::models;
-use crate::output::write_whole;
-use crate::progress::Progress;
-use crate::samplers::SamplerChoice;
-use crate::session::{Machine, Session};
-use crate::settings::{DEFAULT_TV, SampleSettings};
+use s2m::draw::draw;
+use s2m::models;
+use s2m::output::write_whole;
+use s2m::progress::Progress;
+use s2m::samplers::SamplerChoice;
+use s2m::session::{Machine, Session};
+use s2m::settings::{DEFAULT_TV, SampleSettings};
 use s2m_show::picture::{Canvas, Panel, scatter};
 
 /// A model that is shown.

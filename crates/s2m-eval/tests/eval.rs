@@ -6,14 +6,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use s2m::eval::items::{self, Items, Pictures};
-use s2m::eval::look::{Seen, look};
-use s2m::eval::measure::Metric;
-use s2m::eval::network::{EvalNetwork, Wanted};
-use s2m::eval::{Request, evaluate};
 use s2m::progress::Silent;
 use s2m::session::Machine;
 use s2m_data::resize::{Filter, resize};
+use s2m_eval::items::{self, Items, Pictures};
+use s2m_eval::look::{Seen, look};
+use s2m_eval::measure::Metric;
+use s2m_eval::network::{EvalNetwork, Wanted};
+use s2m_eval::{Request, evaluate};
 use s2m_model::networks::RunSettings;
 use s2m_model::onnx::{Element, GraphBuilder};
 use s2m_model::runtime::Runtime;

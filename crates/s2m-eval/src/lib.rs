@@ -2,8 +2,11 @@
 //!
 //! Real and generated items go through one feature network, and generated ones through a referee where
 //! there is one. Each query is measured on its own against the real items that satisfy it, where their
-//! labels are known, and all queries together.
+//! labels are known, and all queries together. [`demo`] draws from bundles whose truth is known.
 
+pub mod demo;
+mod error;
+pub mod gaussians;
 pub mod items;
 pub mod look;
 pub mod measure;
@@ -14,160 +17,23 @@ pub mod truth;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use s2m_core::labels::{LabelSet, LabelsError};
-use s2m_core::query::{Query, QueryError};
-use s2m_data::idx::IdxError;
-use s2m_data::npy::NpyError;
-use s2m_data::picture_file::PictureError;
-use s2m_data::picture_folder::PictureFolderError;
+use s2m_core::labels::LabelSet;
+use s2m_core::query::Query;
 use s2m_metrics::features::FeaturesError;
 use s2m_model::disk::check_replaceable;
 use s2m_model::runtime::Runtime;
 use serde::{Serialize, Serializer};
-use thiserror::Error;
 
 use self::items::{GivenRows, ItemSet, Items, Rows};
 use self::look::look;
 use self::measure::{Judged, Known, Measure, Metric, by_label, measure};
 use self::network::{ClassKind, EvalNetwork, Wanted};
 use self::truth::{LabelEntry, LabelMap, Truth};
-use crate::error::Error;
-use crate::output::{Lock, write_whole};
-use crate::progress::Progress;
-use crate::session::Machine;
+use s2m::output::{Lock, write_whole};
+use s2m::progress::Progress;
+use s2m::session::Machine;
 
-/// Why items cannot be evaluated.
-#[derive(Debug, Error)]
-pub enum EvalError {
-    /// Nothing is known by this path.
-    #[error("`{}` is no folder, `.npy`, `.npz` or idx file\nhint: give a folder of pictures, an output folder of `s2m sample`, or an array", .0.display())]
-    Unknown(PathBuf),
-    /// There is nothing in it.
-    #[error("`{}` holds no items", .0.display())]
-    Empty(PathBuf),
-    /// An array that is neither pictures nor features.
-    #[error("`{}` has shape {shape:?}; bytes [n, h, w], [n, h, w, c] or [n, c, h, w] are pictures, floats [n, d] are features", .path.display())]
-    Shape {
-        /// Which file.
-        path: PathBuf,
-        /// Its sides.
-        shape: Vec<usize>,
-    },
-    /// Labels and pictures differ in number.
-    #[error("`{}` has {labels} labels for {items} pictures", .path.display())]
-    Labels {
-        /// The labels.
-        path: PathBuf,
-        /// How many.
-        labels: usize,
-        /// For how many.
-        items: usize,
-    },
-    /// A network's settings are wrong.
-    #[error("the settings of `{}`: {reason}", .file.display())]
-    Network {
-        /// Which network.
-        file: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A network that does not take pictures.
-    #[error(
-        "`{network}` takes items of shape {shape:?}; pictures have 1 or 3 channels, a height and a width"
-    )]
-    NotPictures {
-        /// Which network.
-        network: String,
-        /// What it takes.
-        shape: Vec<usize>,
-    },
-    /// Pictures need a network.
-    #[error("`{}` holds pictures, and there is no network to look at them with\nhint: give --features NET.onnx, or --referee NET.onnx", .0.display())]
-    NoNetwork(PathBuf),
-    /// Rows cannot go through a network, and rows and pictures cannot be compared.
-    #[error("`{}` holds {found}, and `{}` {wanted}", .path.display(), .other.display())]
-    Mixed {
-        /// One side.
-        path: PathBuf,
-        /// What it holds.
-        found: &'static str,
-        /// The other side.
-        other: PathBuf,
-        /// What that holds.
-        wanted: &'static str,
-    },
-    /// Rows of different width.
-    #[error("`{}` has rows of {found} numbers, and `{}` rows of {wanted}", .path.display(), .other.display())]
-    Width {
-        /// One side.
-        path: PathBuf,
-        /// Its width.
-        found: usize,
-        /// The other side.
-        other: PathBuf,
-        /// Its width.
-        wanted: usize,
-    },
-    /// A value is not a number.
-    #[error("`{}`: {reason}", .path.display())]
-    Values {
-        /// Where.
-        path: PathBuf,
-        /// Which.
-        reason: String,
-    },
-    /// A label of a class that does not exist.
-    #[error("label `{label}` lists class `{class}`; the classes are {}", .classes.join(", "))]
-    NoClass {
-        /// The label.
-        label: String,
-        /// The class.
-        class: String,
-        /// The classes that exist.
-        classes: Vec<String>,
-    },
-    /// A table without a column for a label.
-    #[error("the real items have no column for label `{label}`; their columns are {}", .columns.join(", "))]
-    NoColumn {
-        /// The label.
-        label: String,
-        /// The columns that exist.
-        columns: Vec<String>,
-    },
-    /// A query over labels that the referee does not know.
-    #[error("query `{query}`: {source}\nhint: the labels here are {}; say which classes a label stands for with --label NAME=CLASS,CLASS", .labels.join(", "))]
-    OtherLabels {
-        /// The query.
-        query: String,
-        /// The labels there are.
-        labels: Vec<String>,
-        /// What is wrong.
-        source: QueryError,
-    },
-    /// Labels are not names.
-    #[error(transparent)]
-    LabelNames(#[from] LabelsError),
-    /// Features cannot be kept.
-    #[error("could not keep features in `{}`: {source}\nhint: --no-cache keeps none, and --cache DIR keeps them elsewhere", .folder.display())]
-    Cache {
-        /// Where.
-        folder: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A folder of pictures is not usable.
-    #[error(transparent)]
-    Folder(#[from] PictureFolderError),
-    /// A picture cannot be read.
-    #[error("{0}\nhint: --skip-bad leaves out what cannot be read, and counts it")]
-    Picture(#[from] PictureError),
-    /// An array cannot be read.
-    #[error(transparent)]
-    Npy(#[from] NpyError),
-    /// An idx file cannot be read.
-    #[error(transparent)]
-    Idx(#[from] IdxError),
-}
+pub use error::Error;
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -352,7 +218,7 @@ pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evalua
             paths: [request.real, request.generated],
         };
         let page = page::page(&evaluation, sides);
-        let written = page.and_then(|page| write_whole(path, page.as_bytes()));
+        let written = page.and_then(|page| Ok(write_whole(path, page.as_bytes())?));
         evaluation.no_page = written.err().map(|error| error.to_string());
     }
     Ok(evaluation)
@@ -401,27 +267,25 @@ fn check_kinds(
         .chain(training.unwrap_or_default())
     {
         if holds(set) != holds(first) {
-            return Err(EvalError::Mixed {
+            return Err(Error::Mixed {
                 path: set.path.clone(),
                 found: holds(set),
                 other: first.path.clone(),
                 wanted: holds(first),
-            }
-            .into());
+            });
         }
         if let Items::Rows(rows) = &set.items
             && let Err(FeaturesError::NotFinite { row, column, value }) = rows.features()
         {
-            return Err(EvalError::Values {
+            return Err(Error::Values {
                 path: set.path.clone(),
                 reason: format!("number {column} of item {row} is {value}"),
-            }
-            .into());
+            });
         }
     }
     let needs_network = matches!(first.items, Items::Pictures(_));
     if needs_network && request.features.is_none() && request.referee.is_none() {
-        return Err(EvalError::NoNetwork(first.path.clone()).into());
+        return Err(Error::NoNetwork(first.path.clone()));
     }
     Ok(())
 }
@@ -438,13 +302,12 @@ fn check_widths(real: &Side, generated: &Side) -> Result<(), Error> {
     };
     match all.into_iter().find(|(_, width)| *width != wanted) {
         None => Ok(()),
-        Some((path, found)) => Err(EvalError::Width {
+        Some((path, found)) => Err(Error::Width {
             path,
             found,
             other,
             wanted,
-        }
-        .into()),
+        }),
     }
 }
 

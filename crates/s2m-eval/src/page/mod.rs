@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::items::{ItemSet, Items};
 use super::{Evaluation, Side};
-use crate::error::Error;
+use crate::Error;
 use s2m_show::page::html::{count, counted, escape};
 use s2m_show::page::{document, section};
 

@@ -10,8 +10,7 @@ use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::query::Query;
 use s2m_model::disk::read_plain_text;
 
-use super::EvalError;
-use crate::error::Error;
+use crate::Error;
 
 /// Largest table of labels that is read.
 const LARGEST_TABLE: u64 = 1 << 30;
@@ -62,12 +61,12 @@ impl LabelMap {
             .collect();
         let entries = if entries.is_empty() { &own } else { entries };
         let names = entries.iter().map(|entry| entry.label.clone());
-        let labels = Labels::new(names).map_err(EvalError::from)?;
+        let labels = Labels::new(names)?;
         let mut bits = vec![0_u64; class_names.len()];
         for (label, entry) in entries.iter().enumerate() {
             for class in &entry.classes {
                 let at = class_names.iter().position(|name| name == class);
-                let at = at.ok_or_else(|| EvalError::NoClass {
+                let at = at.ok_or_else(|| Error::NoClass {
                     label: entry.label.clone(),
                     class: class.clone(),
                     classes: class_names.to_vec(),
@@ -89,13 +88,11 @@ impl LabelMap {
 
     /// A query over these labels.
     pub fn query(&self, text: &str) -> Result<Query, Error> {
-        Ok(
-            Query::parse(text, &self.labels).map_err(|source| EvalError::OtherLabels {
-                query: text.to_owned(),
-                labels: self.labels.names().map(ToOwned::to_owned).collect(),
-                source,
-            })?,
-        )
+        Query::parse(text, &self.labels).map_err(|source| Error::OtherLabels {
+            query: text.to_owned(),
+            labels: self.labels.names().map(ToOwned::to_owned).collect(),
+            source,
+        })
     }
 
     /// Labels of an item that has all of these classes.
@@ -144,11 +141,9 @@ impl LabelMap {
     fn columns(&self, names: &[String]) -> Result<Vec<usize>, Error> {
         let column = |label: &str| {
             let at = names.iter().position(|name| name == label);
-            at.ok_or_else(|| {
-                Error::from(EvalError::NoColumn {
-                    label: label.to_owned(),
-                    columns: names.to_vec(),
-                })
+            at.ok_or_else(|| Error::NoColumn {
+                label: label.to_owned(),
+                columns: names.to_vec(),
             })
         };
         self.labels.names().map(column).collect()
