@@ -19,13 +19,13 @@ use super::table1::methods::{DATA, DataSet, GAN, QUERY, STEPS};
 use super::table1::referee::{self, Referee, Verdict};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::calibrate::found::MarginFound;
-use s2m::calibrate::held_out::{Rows, real_rows};
-use s2m::calibrate::{CalibrationSettings, Engine, Subject, calibrate};
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CalibrationChoice, DEFAULT_TV, Overrides, SampleSettings};
 use s2m::trainer::Kind;
 use s2m::weigh;
+use s2m_calibrate::found::MarginFound;
+use s2m_calibrate::held_out::{Rows, real_rows};
+use s2m_calibrate::{CalibrationSettings, Engine, Subject, calibrate};
 
 macro_rules! stage {
     ($folder:literal, $name:literal, $kind:ident) => {

@@ -104,6 +104,9 @@ pub enum Error {
     /// Nothing can be drawn or fitted.
     #[error(transparent)]
     S2m(Box<s2m::Error>),
+    /// A bundle cannot be calibrated.
+    #[error(transparent)]
+    Calibrate(#[from] s2m_calibrate::Error),
     /// Nothing can be measured.
     #[error(transparent)]
     Eval(#[from] s2m_eval::Error),

@@ -5,6 +5,7 @@
 mod error;
 pub mod page;
 pub mod picture;
+pub mod progress;
 pub mod talk;
 
 pub use error::Error;

@@ -79,6 +79,9 @@ pub enum Error {
     /// Nothing can be trained.
     #[error(transparent)]
     Trainer(#[from] TrainerError),
+    /// A bundle cannot be calibrated.
+    #[error(transparent)]
+    Calibrate(#[from] s2m_calibrate::Error),
     /// Nothing can be fitted.
     #[error(transparent)]
     Fit(#[from] FitError),

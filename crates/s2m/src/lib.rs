@@ -21,7 +21,6 @@ mod own_data;
 mod pace;
 pub mod pool;
 pub mod presence;
-pub mod progress;
 mod purity;
 pub mod reach;
 pub mod report;
@@ -35,3 +34,4 @@ pub mod weigh;
 mod write;
 
 pub use error::Error;
+pub use s2m_show::progress;

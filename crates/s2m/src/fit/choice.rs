@@ -11,11 +11,11 @@ use s2m_data::recipe::Loaded;
 use s2m_model::bundle::Bundle;
 
 use super::Way;
-use crate::calibrate::found::WayFound;
-use crate::calibrate::likeness::{Compared, Scored, Told, compare};
-use crate::calibrate::{Calibrated, CalibrationSettings, Engine, Subject, calibrate_among};
 use crate::error::Error;
 use crate::progress::Progress;
+use s2m_calibrate::found::WayFound;
+use s2m_calibrate::likeness::{Compared, Scored, Told, compare};
+use s2m_calibrate::{Calibrated, CalibrationSettings, Engine, Subject, calibrate_among};
 
 /// Trained ways, the simplest first, and the data that they were trained on.
 pub(super) struct Trained<'a> {

@@ -20,13 +20,13 @@ use s2m_model::runtime::Runtime;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::calibrate::{Calibrated, CalibrationSettings, Engine};
 use crate::error::Error;
 use crate::models;
 use crate::output::{self, Existing, Lock, Plan, Staging, write_whole};
 use crate::own_data;
 use crate::progress::Progress;
 use crate::trainer::{Ended, Job, Kind, Train};
+use s2m_calibrate::{Calibrated, CalibrationSettings, Engine};
 
 use choice::Trained;
 use schedule::Schedule;

@@ -10,7 +10,7 @@ use super::choose::{Chosen, MOST_LABELS, REACHABLE, said};
 use super::found::{JointClass, MarginFound, Prediction, Shares};
 use super::held_out::Rows;
 use super::{CalibrationSettings, presence};
-use crate::error::Error;
+use crate::Error;
 
 /// Floors are not lowered under this: an item that is more likely something else is no sample.
 const LEAST_LOWERED: u32 = 50;

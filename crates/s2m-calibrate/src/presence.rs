@@ -14,7 +14,7 @@ use s2m_model::presence::PresenceEntry;
 
 use super::found::{JointClass, PresenceFound};
 use super::held_out::Rows;
-use crate::error::Error;
+use crate::Error;
 
 /// A joint class, how items are judged by it, and its floor.
 pub(super) struct Class {

@@ -11,7 +11,7 @@ use s2m_core::weight::Weighting;
 
 use super::found::EnsembleFound;
 use super::held_out::Rows;
-use crate::error::Error;
+use crate::Error;
 
 /// Bins by −log(1 − p): fine where posteriors are near 1, as those of samples are.
 const BINS: usize = 40;

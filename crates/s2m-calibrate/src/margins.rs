@@ -11,7 +11,7 @@ use super::CalibrationSettings;
 use super::choose::{Chosen, densities, said};
 use super::found::MarginFound;
 use super::held_out::Rows;
-use crate::error::Error;
+use crate::Error;
 
 /// Exclusion errors from here on promise nothing worth having.
 const LOOSEST: f64 = 0.5;

@@ -14,8 +14,8 @@ use s2m_model::manifest::{ItemEntry, LayoutName};
 use s2m_model::networks::{Requested, Scorer};
 
 use super::Engine;
-use crate::error::Error;
-use crate::progress::Progress;
+use crate::Error;
+use s2m_show::progress::Progress;
 
 /// Proposals of calibration are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_000;

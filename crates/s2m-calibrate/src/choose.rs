@@ -30,7 +30,7 @@ use super::held_out::{Half, Rows, SaidBy};
 use super::likeness::{self, Told};
 use super::real::way_found;
 use super::{CalibrationSettings, LabelWeightsChoice, audit, ensemble, presence, reliability};
-use crate::error::Error;
+use crate::Error;
 
 /// A joint class with fewer supported items than this says nothing about temperatures and floors.
 pub(super) const REACHABLE: usize = 100;

@@ -13,7 +13,7 @@ use super::choose::{Chosen, REACHABLE, densities, said};
 use super::found::{RealFound, Reliability, Shares, WayFound};
 use super::held_out::Rows;
 use super::{CalibrationSettings, likeness, reliability};
-use crate::error::Error;
+use crate::Error;
 
 /// Heaviest tail of weights, as a Pareto index; samplers state no error beyond it.
 const HEAVIEST_TAIL: f64 = 0.4;

@@ -14,19 +14,19 @@ use super::found::{Found, LikenessFound, WayFound};
 use super::held_out::{Half, Rows};
 use super::real::way_found;
 use super::{CalibrationSettings, Engine, Subject};
-use crate::error::Error;
-use crate::progress::Progress;
+use crate::Error;
+use s2m_show::progress::Progress;
 
 /// What one way's networks say about held-out real items and about generated ones.
 #[derive(Debug, Clone)]
-pub(crate) struct Scored {
+pub struct Scored {
     pub(crate) real: Rows,
     pub(crate) generated: Rows,
 }
 
 impl Scored {
     /// Runs a bundle's networks; bundles of the same generator and seed see the same generated items.
-    pub(crate) fn of(
+    pub fn of(
         subject: Subject<'_>,
         settings: &CalibrationSettings,
         engine: &Engine<'_>,
@@ -43,7 +43,7 @@ impl Scored {
     }
 
     /// Its logits as a witness.
-    pub(crate) fn told(&self) -> Told {
+    pub fn told(&self) -> Told {
         Told {
             real: self.real.real.clone(),
             generated: self.generated.real.clone(),
@@ -53,7 +53,7 @@ impl Scored {
 
 /// Logits of a witness for the rows of somebody else.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Told {
+pub struct Told {
     real: Vec<f32>,
     generated: Vec<f32>,
 }
@@ -200,20 +200,17 @@ pub(super) fn warnings(found: &Found) -> Vec<String> {
 }
 
 /// Every way beside the others.
-pub(crate) struct Compared {
+pub struct Compared {
     /// Place of the way that is kept.
-    pub(crate) kept: usize,
+    pub kept: usize,
     /// Accepted share at which they were compared.
-    pub(crate) share: f64,
+    pub share: f64,
     /// What each is chosen by.
-    pub(crate) ways: Vec<WayFound>,
+    pub ways: Vec<WayFound>,
 }
 
 /// Compares ways on the same items, the simplest first; there is at least one.
-pub(crate) fn compare(
-    scored: &[Scored],
-    settings: &CalibrationSettings,
-) -> Result<Compared, Error> {
+pub fn compare(scored: &[Scored], settings: &CalibrationSettings) -> Result<Compared, Error> {
     let first_of = &scored[0];
     let mut ways = Vec::new();
     let mut found = Vec::new();

@@ -14,7 +14,7 @@ use s2m_core::weight::Weighting;
 use super::found::{AuditFound, Contamination};
 use super::held_out::Rows;
 use super::reliability;
-use crate::error::Error;
+use crate::Error;
 
 /// Fewest items that an audit is made of.
 pub(super) const FEWEST: usize = 50;

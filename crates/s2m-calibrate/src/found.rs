@@ -8,7 +8,7 @@ use s2m_model::disk::read_plain_text;
 use serde::{Deserialize, Serialize};
 
 use super::{PAGE, REPORT, page};
-use crate::error::Error;
+use crate::Error;
 
 /// Everything that led to a calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
