@@ -21,11 +21,11 @@ use super::{Bench, Findings, stage};
 use crate::Error;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CalibrationChoice, DEFAULT_TV, Overrides, SampleSettings};
-use s2m::trainer::Kind;
 use s2m::weigh;
 use s2m_calibrate::found::MarginFound;
 use s2m_calibrate::held_out::{Rows, real_rows};
 use s2m_calibrate::{CalibrationSettings, Engine, Subject, calibrate};
+use s2m_fit::trainer::Kind;
 
 macro_rules! stage {
     ($folder:literal, $name:literal, $kind:ident) => {

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m::trainer::TrainerError;
 use s2m_core::labels::LabelsError;
 use s2m_core::query::QueryError;
 use s2m_core::weight::WeightingError;
@@ -101,7 +100,7 @@ pub enum Error {
         /// What is wrong.
         source: FidError,
     },
-    /// Nothing can be drawn or fitted.
+    /// Nothing can be drawn.
     #[error(transparent)]
     S2m(Box<s2m::Error>),
     /// A bundle cannot be calibrated.
@@ -134,9 +133,9 @@ pub enum Error {
     /// Data cannot be had.
     #[error(transparent)]
     Data(#[from] RecipeError),
-    /// Nothing can be trained.
+    /// Nothing can be trained or fitted.
     #[error(transparent)]
-    Trainer(#[from] TrainerError),
+    Fit(#[from] s2m_fit::Error),
     /// A picture cannot be drawn.
     #[error(transparent)]
     Picture(#[from] s2m_show::Error),

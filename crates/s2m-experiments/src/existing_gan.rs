@@ -9,8 +9,8 @@ use super::fits::{self, BANK, Court, Fit, Source, Subject};
 use super::stages::{self, Stage};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::fit::{Network, Way};
-use s2m::trainer::Kind;
+use s2m_fit::trainer::Kind;
+use s2m_fit::{Network, Way};
 
 const REFEREE: Stage = Stage {
     name: "referee",

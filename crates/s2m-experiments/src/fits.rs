@@ -25,11 +25,11 @@ use super::line::Line;
 use super::results::Table;
 use super::stages::{self, Run};
 use crate::Error;
-use s2m::fit::{self, Joint, Network, Training};
 use s2m::models;
 use s2m::output::write_whole;
 use s2m::presence;
 use s2m::settings::Overrides;
+use s2m_fit::{Joint, Network, Training};
 use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 const SEEDS: [u64; 3] = [0, 1, 2];
@@ -82,7 +82,7 @@ pub(super) struct Fit {
     /// What it is shown.
     joint: Joint,
     /// The way to fit the real output, where only one is looked at.
-    pub(super) way: Option<fit::Way>,
+    pub(super) way: Option<s2m_fit::Way>,
     /// The row whose trainings it rests on, where it has none of its own.
     pub(super) trained_by: Option<&'static str>,
 }
@@ -113,7 +113,7 @@ impl Fit {
         mut self,
         name: &'static str,
         title: &'static str,
-        way: fit::Way,
+        way: s2m_fit::Way,
     ) -> Self {
         self.trained_by = Some(self.name);
         self.name = name;
@@ -127,7 +127,7 @@ impl Fit {
         self.name = name;
         self.title = title;
         self.joint = Joint::Supervised;
-        self.way = Some(fit::Way::Frozen);
+        self.way = Some(s2m_fit::Way::Frozen);
         self
     }
 
@@ -528,7 +528,7 @@ pub(super) fn fitted(
     write_whole(&recipe, text.as_bytes())?;
     let trained_by = fit.trained_by.unwrap_or(fit.name);
     let work = folder.join(format!("{trained_by}-seed-{seed}-fit"));
-    let request = fit::Request {
+    let request = s2m_fit::Request {
         generator: Some(&generator),
         data: &recipe,
         out: &out,
@@ -539,9 +539,9 @@ pub(super) fn fitted(
         onnxruntime: bench.request.machine.onnxruntime,
         replace: false,
     };
-    match fit::fit(&request, trainer, bench.progress)? {
-        fit::Answer::Fitted(_) => Ok(Some(out)),
-        fit::Answer::No => Err(Error::StageFailed { stage: "fit" }),
+    match s2m_fit::fit(&request, trainer, bench.progress)? {
+        s2m_fit::Answer::Fitted(_) => Ok(Some(out)),
+        s2m_fit::Answer::No => Err(Error::StageFailed { stage: "fit" }),
     }
 }
 

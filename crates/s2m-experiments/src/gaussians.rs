@@ -14,8 +14,8 @@ use super::{Bench, Findings, stage};
 use crate::Error;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CalibrationChoice, DEFAULT_TV};
-use s2m::trainer::Kind;
 use s2m_eval::gaussians::{PAPER, PAPER_STEPS, PaperRow, ceiling, centres, fit_points, points};
+use s2m_fit::trainer::Kind;
 use s2m_show::picture::{Canvas, Panel, scatter};
 
 /// Name of the data in the run files.

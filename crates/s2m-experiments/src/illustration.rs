@@ -20,7 +20,7 @@ use super::{Bench, Findings, stage};
 use crate::Error;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::DEFAULT_TV;
-use s2m::trainer::Kind;
+use s2m_fit::trainer::Kind;
 use s2m_show::picture::{Canvas, Drawing, Panel, scatter};
 
 /// Name of the data in the run files.

@@ -21,7 +21,6 @@ use super::line::Line;
 use super::results::Table;
 use super::{Bench, Findings};
 use crate::Error;
-use s2m::fit;
 use s2m::settings::Overrides;
 use s2m_eval::gaussians::points;
 
@@ -37,7 +36,7 @@ const EPOCHS: u64 = 3;
 
 const ROUNDS: Fit = {
     let mut fit = Fit::learnt("rounds", "", EXACT, None);
-    fit.way = Some(fit::Way::Shared);
+    fit.way = Some(s2m_fit::Way::Shared);
     fit.epochs = Some(EPOCHS);
     fit.rounds = Some(10);
     fit

@@ -4,7 +4,7 @@
 //! writes `RESULTS.md` and pictures. Its run files are the templates in the repository's folder
 //! `experiments/NAME`.
 //!
-//! - `stages`: run files and training, through [`s2m::trainer`];
+//! - `stages`: run files and training, through [`s2m_fit::trainer`];
 //! - `evaluation`: draws and measurements, each kept;
 //! - `fits`: rows of fits for generators that are there already;
 //! - `line`, [`results`], `report`: means over seeds, tables, `RESULTS.md`;
@@ -39,7 +39,7 @@ use serde::Serialize;
 
 use s2m::progress::Progress;
 use s2m::session::Machine;
-use s2m::trainer::Train;
+use s2m_fit::trainer::Train;
 
 use evaluation::Evaluator;
 use report::Findings;
@@ -298,7 +298,7 @@ mod tests {
     use toml::{Table as Toml, Value};
 
     use super::*;
-    use s2m::trainer::Kind;
+    use s2m_fit::trainer::Kind;
 
     /// Every key that a run file of each kind may have.
     fn known_keys(kind: Kind) -> &'static [&'static str] {

@@ -19,7 +19,7 @@ use super::{Bench, Findings, stage};
 use crate::Error;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{DEFAULT_TV, DensityChoice, Overrides};
-use s2m::trainer::Kind;
+use s2m_fit::trainer::Kind;
 
 macro_rules! stage {
     ($name:literal, $kind:ident) => {

@@ -16,7 +16,7 @@ use toml::{Table, Value};
 use crate::Error;
 use s2m::output::write_whole;
 use s2m::progress::Progress;
-use s2m::trainer::{Ended, Job, Kind, Train};
+use s2m_fit::trainer::{Ended, Job, Kind, Train};
 
 /// Written last by the trainer.
 const DONE: &str = "done.json";
@@ -332,7 +332,6 @@ mod tests {
 
     use super::*;
     use s2m::progress::Silent;
-    use s2m::trainer::TrainerError;
 
     const STAGE: Stage = Stage {
         name: "gan",
@@ -371,7 +370,7 @@ mod tests {
     }
 
     impl Train for Fake {
-        fn train(&self, job: &Job<'_>) -> Result<Ended, TrainerError> {
+        fn train(&self, job: &Job<'_>) -> Result<Ended, s2m_fit::Error> {
             let name = job.out.file_name().unwrap().to_string_lossy();
             let resumed = job.out.join("checkpoint.safetensors").exists();
             let note = format!("{} {name} resumed: {resumed}", job.kind.name());

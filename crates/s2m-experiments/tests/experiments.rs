@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use s2m::progress::Silent;
 use s2m::session::Machine;
-use s2m::trainer::{Ended, Job, Kind, Train, TrainerError};
 use s2m_experiments::{Experiment, Reproduced, Request, reproduce};
+use s2m_fit::trainer::{Ended, Job, Kind, Train};
 use s2m_model::bundle::{self, Generator};
 use s2m_model::manifest::{
     CalibrationEntry, ClassEntry, ClassForm, ClassifierEntry, FORMAT, GeneratorEntry, ItemEntry,
@@ -46,7 +46,7 @@ impl Toys {
 }
 
 impl Train for Toys {
-    fn train(&self, job: &Job<'_>) -> Result<Ended, TrainerError> {
+    fn train(&self, job: &Job<'_>) -> Result<Ended, s2m_fit::Error> {
         let stage = job.out.file_name().unwrap().to_string_lossy().into_owned();
         let file = fs::read_to_string(job.run_file).unwrap();
         fs::create_dir_all(job.out).unwrap();

@@ -3,21 +3,16 @@
 //! [`sample::sample`] draws multi-label samples, [`mine::mine`] scores proposals once for many
 //! queries, [`classes::classes`] tells what a generator reaches, [`explain::explain`] why one
 //! proposal was kept or not, and [`adapt::adapt`] learns where a generator makes a rare combination.
-//! [`fit::fit`] makes a bundle of somebody's generator and labels, [`calibrate`] calibrates one.
-//! [`trainer`] starts `s2m-train`.
 
 pub mod adapt;
-pub mod calibrate;
 pub mod classes;
 pub mod cover;
 pub mod draw;
 mod error;
 pub mod explain;
-pub mod fit;
 pub mod mine;
 pub mod models;
 pub mod output;
-mod own_data;
 mod pace;
 pub mod pool;
 pub mod presence;
@@ -29,7 +24,6 @@ pub mod samplers;
 mod sequence;
 pub mod session;
 pub mod settings;
-pub mod trainer;
 pub mod weigh;
 mod write;
 

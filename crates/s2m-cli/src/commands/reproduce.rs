@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use s2m::session::Machine;
-use s2m::trainer::Train;
 use s2m_experiments::{DEFAULT_SAMPLES, Experiment, Reproduced, Request, reproduce};
+use s2m_fit::trainer::Train;
 use s2m_model::networks::RunSettings;
 
 use super::{Answer, print_json};

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use crate::fits::{Fit, Source};
 use crate::results::Published;
 use crate::stages::Stage;
-use s2m::fit::Network;
-use s2m::trainer::Kind;
+use s2m_fit::Network;
+use s2m_fit::trainer::Kind;
 
 /// The name of the data in every run file.
 pub(super) const DATA: &str = "cifar-7to3";

@@ -6,7 +6,7 @@ use crate::results::Published;
 use crate::stages::Stage;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CalibrationChoice, DEFAULT_TV};
-use s2m::trainer::Kind;
+use s2m_fit::trainer::Kind;
 
 /// Items of A that are not in B.
 pub(crate) const QUERY: &str = "A - B";

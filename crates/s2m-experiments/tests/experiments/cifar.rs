@@ -7,8 +7,8 @@ use std::path::Path;
 
 use s2m::progress::Silent;
 use s2m::session::Machine;
-use s2m::trainer::{Ended, Job, Kind, Train, TrainerError};
 use s2m_experiments::{Experiment, Reproduced, Request, reproduce};
+use s2m_fit::trainer::{Ended, Job, Kind, Train};
 use s2m_model::bundle::sha256;
 use s2m_model::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
@@ -104,7 +104,7 @@ fn write_generator(folder: &Path, name: &str) {
 struct Toys;
 
 impl Train for Toys {
-    fn train(&self, job: &Job<'_>) -> Result<Ended, TrainerError> {
+    fn train(&self, job: &Job<'_>) -> Result<Ended, s2m_fit::Error> {
         fs::create_dir_all(job.out).unwrap();
         fs::copy(job.run_file, job.out.join("run.toml")).unwrap();
         match job.kind {

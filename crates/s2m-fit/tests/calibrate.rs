@@ -6,7 +6,6 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use s2m::calibrate::{Done, Request, request};
 use s2m::models;
 use s2m::output::Existing;
 use s2m::progress::Silent;
@@ -15,6 +14,7 @@ use s2m::session::Machine;
 use s2m::settings::SampleSettings;
 use s2m_calibrate::found::MarginFound;
 use s2m_calibrate::{CalibrationSettings, LabelWeightsChoice, PAGE, REPORT};
+use s2m_fit::calibrate::{Done, Request, request};
 use s2m_model::networks::RunSettings;
 
 fn machine() -> Machine<'static> {

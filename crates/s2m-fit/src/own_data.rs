@@ -15,7 +15,7 @@ use s2m_model::disk::read_plain_text;
 use s2m_model::manifest::{GeneratorEntry, LabellingModel};
 use s2m_model::probe::in_words_of_colour;
 
-use crate::error::Error;
+use crate::Error;
 
 /// The recipe of data for a bundle that is there: its name, labelling and size.
 pub(crate) fn recipe_for(path: &Path, bundle: &Bundle) -> Result<DataRecipe, Error> {

@@ -8,61 +8,24 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use s2m_model::networks::Device;
-use thiserror::Error;
+
+use crate::Error;
 
 /// File name of the second executable.
-const PROGRAM: &str = "s2m-train";
+pub(crate) const PROGRAM: &str = "s2m-train";
 
 /// Folder of libtorch inside the project, filled by `make`.
 const PROJECT_FOLDER: &str = ".runtime/libtorch";
 
 /// The file by which a folder of libtorch is known.
-const LIBRARY: &str = "lib/libtorch_cpu.so";
+pub(crate) const LIBRARY: &str = "lib/libtorch_cpu.so";
 
 /// Folders between `.runtime/libtorch` and `torch`: `lib/python3.x/site-packages` is three.
 const DEEPEST: usize = 4;
-
-/// Why nothing could be trained.
-#[derive(Debug, Error)]
-pub enum TrainerError {
-    /// The second executable is not there.
-    #[error("`{PROGRAM}` was not found beside `s2m` or on PATH\nhint: `make train` builds it")]
-    NoProgram,
-    /// Libtorch is not there.
-    #[error(
-        "libtorch was not found\nhint: `make train` fetches it; or pass --libtorch DIR, or point LIBTORCH at the `torch` folder of an installed PyTorch"
-    )]
-    NoLibtorch,
-    /// An explicit folder is wrong.
-    #[error("no libtorch in `{}`, named by {by}: there is no `{LIBRARY}` and no `torch/{LIBRARY}`", .folder.display())]
-    NotLibtorch {
-        /// The folder.
-        folder: PathBuf,
-        /// Who named it.
-        by: &'static str,
-    },
-    /// The program could not be started.
-    #[error("could not start `{}`: {source}", .program.display())]
-    Start {
-        /// Which program.
-        program: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It could not run.
-    #[error("`{PROGRAM} {kind}` could not run ({status}); what it said is above")]
-    CouldNotRun {
-        /// What was to be trained.
-        kind: &'static str,
-        /// How it ended.
-        status: String,
-    },
-}
 
 /// What is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +72,7 @@ pub enum Ended {
 /// Whoever trains.
 pub trait Train {
     /// Runs a job to its end, or continues it.
-    fn train(&self, job: &Job<'_>) -> Result<Ended, TrainerError>;
+    fn train(&self, job: &Job<'_>) -> Result<Ended, Error>;
 
     /// Where it trains.
     fn device(&self) -> Device {
@@ -129,7 +92,7 @@ pub struct Trainer<'a> {
 }
 
 impl Train for Trainer<'_> {
-    fn train(&self, job: &Job<'_>) -> Result<Ended, TrainerError> {
+    fn train(&self, job: &Job<'_>) -> Result<Ended, Error> {
         let program = find_program(&executable(), env::var_os("PATH"))?;
         let variable = env::var_os("LIBTORCH").filter(|value| !value.is_empty());
         let torch = find_libtorch(self.libtorch, variable.map(PathBuf::from), &executable())?;
@@ -149,7 +112,7 @@ impl Train for Trainer<'_> {
         }
         let status = command
             .status()
-            .map_err(|source| TrainerError::Start { program, source })?;
+            .map_err(|source| Error::Start { program, source })?;
         ended(job.kind, status)
     }
 
@@ -158,11 +121,11 @@ impl Train for Trainer<'_> {
     }
 }
 
-fn ended(kind: Kind, status: ExitStatus) -> Result<Ended, TrainerError> {
+fn ended(kind: Kind, status: ExitStatus) -> Result<Ended, Error> {
     match status.code() {
         Some(0) => Ok(Ended::Done),
         Some(1) => Ok(Ended::No),
-        _ => Err(TrainerError::CouldNotRun {
+        _ => Err(Error::CouldNotRun {
             kind: kind.name(),
             status: status.to_string(),
         }),
@@ -176,7 +139,7 @@ fn executable() -> PathBuf {
 }
 
 /// The second executable: beside this one, then on `PATH`.
-fn find_program(executable: &Path, path: Option<OsString>) -> Result<PathBuf, TrainerError> {
+fn find_program(executable: &Path, path: Option<OsString>) -> Result<PathBuf, Error> {
     let beside = executable.parent().map(Path::to_owned);
     let on_path: Vec<PathBuf> = path.map_or(Vec::new(), |path| env::split_paths(&path).collect());
     beside
@@ -184,7 +147,7 @@ fn find_program(executable: &Path, path: Option<OsString>) -> Result<PathBuf, Tr
         .chain(on_path)
         .map(|folder| folder.join(PROGRAM))
         .find(|program| program.is_file())
-        .ok_or(TrainerError::NoProgram)
+        .ok_or(Error::NoProgram)
 }
 
 /// The `torch` folder to use.
@@ -192,20 +155,20 @@ fn find_libtorch(
     explicit: Option<&Path>,
     variable: Option<PathBuf>,
     executable: &Path,
-) -> Result<PathBuf, TrainerError> {
+) -> Result<PathBuf, Error> {
     let named = [
         (explicit.map(Path::to_owned), "--libtorch"),
         (variable, "LIBTORCH"),
     ];
     if let Some((folder, by)) = named.into_iter().find_map(|(path, by)| Some((path?, by))) {
-        return torch_at(&folder).ok_or(TrainerError::NotLibtorch { folder, by });
+        return torch_at(&folder).ok_or(Error::NotLibtorch { folder, by });
     }
     let project = executable.ancestors().skip(2).take(4);
     project
         .filter_map(|above| torch_below(&above.join(PROJECT_FOLDER), DEEPEST))
         .chain(s2m_model::runtime::python_packages().filter_map(|site| torch_at(&site)))
         .next()
-        .ok_or(TrainerError::NoLibtorch)
+        .ok_or(Error::NoLibtorch)
 }
 
 /// The `torch` folder that a folder is, or holds.
@@ -312,7 +275,7 @@ mod tests {
             "no libtorch in `/a`, named by --libtorch: there is no `lib/libtorch_cpu.so` and no `torch/lib/libtorch_cpu.so`"
         );
         assert!(message(None, Some("/b")).contains("`/b`, named by LIBTORCH"));
-        let missing = TrainerError::NoLibtorch.to_string();
+        let missing = Error::NoLibtorch.to_string();
         assert!(
             missing.contains("\nhint: `make train` fetches it"),
             "{missing}"

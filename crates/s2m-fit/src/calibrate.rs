@@ -9,12 +9,12 @@ use s2m_data::recipe::Loaded;
 use s2m_model::bundle::Bundle;
 use s2m_model::runtime::Runtime;
 
-use crate::error::Error;
-use crate::models;
-use crate::output::{Existing, Kind, Lock, Plan, Staging};
+use crate::Error;
 use crate::own_data;
-use crate::progress::Progress;
-use crate::session::Machine;
+use s2m::models;
+use s2m::output::{Existing, Kind, Lock, Plan, Staging};
+use s2m::session::Machine;
+use s2m_show::progress::Progress;
 
 /// One request of `s2m calibrate`.
 #[derive(Debug, Clone)]

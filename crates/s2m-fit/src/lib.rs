@@ -5,8 +5,12 @@
 //! Works out what the generator takes and gives, brings the data to its size, writes the run file that
 //! `s2m-train classifier` trains by, and takes the bundle from there. A run that was stopped goes on.
 
+pub mod calibrate;
 mod choice;
+mod error;
+mod own_data;
 mod schedule;
+pub mod trainer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,51 +19,20 @@ use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
 use s2m_model::manifest::{GeneratorEntry, Prior};
 use s2m_model::networks::{Device, RunSettings};
-use s2m_model::probe::{ProbeError, Probed, Said, probe};
+use s2m_model::probe::{Probed, Said, probe};
 use s2m_model::runtime::Runtime;
 use serde::Serialize;
-use thiserror::Error;
 
-use crate::error::Error;
-use crate::models;
-use crate::output::{self, Existing, Lock, Plan, Staging, write_whole};
-use crate::own_data;
-use crate::progress::Progress;
 use crate::trainer::{Ended, Job, Kind, Train};
+use s2m::models;
+use s2m::output::{self, Existing, Lock, Plan, Staging, write_whole};
 use s2m_calibrate::{Calibrated, CalibrationSettings, Engine};
+use s2m_show::progress::Progress;
 
 use choice::Trained;
+pub use error::Error;
 use schedule::Schedule;
 pub use schedule::{DEFAULT_ITEMS, Way};
-
-/// Why nothing can be fitted.
-#[derive(Debug, Error)]
-pub enum FitError {
-    /// The generator is not usable.
-    #[error(transparent)]
-    Generator(#[from] ProbeError),
-    /// Generator and data do not go together.
-    #[error("the generator makes {made}, the data holds {held}")]
-    Mismatch {
-        /// What the generator makes.
-        made: String,
-        /// What the data holds.
-        held: String,
-    },
-    /// The name of the bundle is none.
-    #[error("`{}` is no name for a bundle\nhint: give --out NAME.s2m", .0.display())]
-    Name(PathBuf),
-    /// There is nothing to generate with.
-    #[error(
-        "there is no generator\nhint: give --generator G.onnx, or --from MODEL to add labels to a bundle"
-    )]
-    NoGenerator,
-    /// Classes of a conditional generator are its labels.
-    #[error(
-        "labels cannot be added to a conditional generator, whose classes are its labels\nhint: fit anew with --generator"
-    )]
-    Conditional,
-}
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -298,7 +271,7 @@ fn bundle_name(request: &Request<'_>) -> Result<String, Error> {
     let name = name.strip_suffix(".s2m").unwrap_or(&name).to_owned();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(plain) {
-        return Err(FitError::Name(out.to_owned()).into());
+        return Err(Error::Name(out.to_owned()));
     }
     Ok(name)
 }
@@ -322,7 +295,7 @@ impl Described {
                 (path.display().to_string(), bytes, request.said.clone())
             }
             (None, Some(Backbone::Of(model))) => inside(model)?,
-            (None, _) => return Err(FitError::NoGenerator.into()),
+            (None, _) => return Err(Error::NoGenerator),
         };
         // How many labels there are is not known yet; the size of an item does not depend on it.
         let without_class = Said {
@@ -331,7 +304,7 @@ impl Described {
         };
         let first = probe(&file, bytes.clone(), 1, &without_class, runtime);
         Ok(Self {
-            first: first.map_err(FitError::from)?,
+            first: first?,
             file,
             bytes,
             said,
@@ -349,7 +322,7 @@ impl Described {
             picture,
             ..self.said.clone()
         };
-        Ok(probe(&self.file, bytes, labels, &said, runtime).map_err(FitError::from)?)
+        Ok(probe(&self.file, bytes, labels, &said, runtime)?)
     }
 }
 
@@ -366,7 +339,7 @@ fn labelling(request: &Request<'_>) -> Result<LabellingRecipe, Error> {
 fn inside(model: &Path) -> Result<(String, Vec<u8>, Said), Error> {
     let bundle = models::open(model)?;
     if bundle.classes().is_some() {
-        return Err(FitError::Conditional.into());
+        return Err(Error::Conditional);
     }
     let GeneratorEntry {
         file,
@@ -386,7 +359,7 @@ fn inside(model: &Path) -> Result<(String, Vec<u8>, Said), Error> {
     };
     let files = models::files(model)?;
     let bytes = files.into_iter().find(|(name, _)| *name == file);
-    let (_, bytes) = bytes.ok_or(FitError::NoGenerator)?;
+    let (_, bytes) = bytes.ok_or(Error::NoGenerator)?;
     Ok((format!("{} of {}", file, model.display()), bytes, said))
 }
 
@@ -401,11 +374,10 @@ fn check(generator: &GeneratorEntry, data: &Loaded) -> Result<(), Error> {
     if made == *held || flat {
         return Ok(());
     }
-    Err(FitError::Mismatch {
+    Err(Error::Mismatch {
         made: format!("items of shape {made:?}"),
         held: format!("items of shape {held:?}"),
-    }
-    .into())
+    })
 }
 
 /// What the data is, in a line.
@@ -434,7 +406,7 @@ fn write_work(work: &Path, probed: &Probed) -> Result<(), Error> {
     fs::create_dir_all(work).map_err(Error::write(work))?;
     write_whole(&work.join(GENERATOR), &probed.bytes)?;
     let entry = toml::to_string(&probed.entry).map_err(|e| Error::Setting(e.to_string()))?;
-    write_whole(&work.join(ENTRY), entry.as_bytes())
+    Ok(write_whole(&work.join(ENTRY), entry.as_bytes())?)
 }
 
 /// The generator and what is said about it, in the folder of the training.

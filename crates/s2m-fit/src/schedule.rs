@@ -9,8 +9,8 @@ use s2m_model::onnx::backbone::FEATURES;
 use serde::Serialize;
 
 use super::{Backbone, ENTRY, Joint, Network, Request, Training};
-use crate::error::Error;
-use crate::models;
+use crate::Error;
+use s2m::models;
 
 /// Generated items to train on, unless said otherwise.
 pub const DEFAULT_ITEMS: u32 = 50_000;
@@ -233,7 +233,7 @@ fn backbone_text(backbone: &Backbone, work: &Path) -> Result<String, Error> {
         Backbone::Of(model) => {
             let bundle = models::open(model)?;
             let file = work.join("backbone.onnx");
-            crate::output::write_whole(&file, &bundle.classifier().bytes)?;
+            s2m::output::write_whole(&file, &bundle.classifier().bytes)?;
             let range = bundle.manifest().classifier.input.range;
             (file, Some(FEATURES), range)
         }
