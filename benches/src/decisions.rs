@@ -55,7 +55,7 @@ pub(crate) fn decide(model: &Path, bank: &Path) -> Result<()> {
         let started = Instant::now();
         let mut pool = session.shared_pool(None)?;
         for query in Query::all_joint(bundle.labels()) {
-            let mut target = session.plan_shared(&query, &mut pool, &Silent)?;
+            let mut target = session.plan_shared(&session.weigh(&query)?, &mut pool, &Silent)?;
             let goal = Goal {
                 samples: NonZeroUsize::new(SAMPLES).context("not zero")?,
                 max_calls: PROPOSALS,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use s2m::progress::Progress;
-use s2m::talk::Talk;
+use s2m_show::talk::Talk;
 
 use crate::shown::{cut, escaped};
 

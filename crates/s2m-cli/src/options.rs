@@ -9,7 +9,7 @@ use s2m::adapt::{
 };
 use s2m::session::Machine;
 use s2m::settings::{CalibrationChoice, DensityChoice, Overrides};
-use s2m::trainer::Trainer;
+use s2m_fit::trainer::Trainer;
 use s2m_model::manifest::PosteriorName;
 use s2m_model::networks::{Device, RunSettings};
 

@@ -1,12 +1,12 @@
-//! Calibrates the bundles of a run; how is [`s2m::calibrate`]'s business.
+//! Calibrates the bundles of a run; how is [`s2m_calibrate`]'s business.
 
 use anyhow::{Context as _, Result};
-use s2m::calibrate::found::Found;
-use s2m::calibrate::{Engine, Subject, calibrate};
-use s2m::progress::Silent;
+use s2m_calibrate::found::Found;
+use s2m_calibrate::{Engine, Subject, calibrate};
 use s2m_data::recipe::Loaded;
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::Provenance;
+use s2m_show::progress::Silent;
 use serde_json::json;
 
 use crate::bundle;

@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use s2m::calibrate::CalibrationSettings;
+use s2m_calibrate::CalibrationSettings;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::manifest::CalibrationEntry;
 use serde::{Deserialize, Serialize};

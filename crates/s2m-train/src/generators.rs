@@ -29,8 +29,8 @@ use crate::objectives::{Code, ObjectiveSettings, Output};
 use crate::parameters::Parameters;
 use crate::progress::Progress;
 use crate::replica::{self, Replica, is_picture, titles};
-use s2m::calibrate::class_at;
-use s2m::talk::Forecast;
+use s2m_calibrate::class_at;
+use s2m_show::talk::Forecast;
 
 /// Proposals that classifiers are trained on are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_002;

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use s2m::talk::{Forecast, Talk};
+use s2m_show::talk::{Forecast, Talk};
 
 /// How often work without a terminal is asked whether a line is due.
 const ASKED: Duration = Duration::from_secs(1);

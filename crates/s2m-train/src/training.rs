@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use s2m::talk::Forecast;
+use s2m_show::talk::Forecast;
 use serde_json::{Map, Value, json};
 use tch::Tensor;
 

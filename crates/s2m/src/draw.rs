@@ -352,11 +352,7 @@ pub fn chains(
 }
 
 /// Logs of the accept numbers of a range of positions.
-pub(crate) fn uniforms(
-    pool: &Pool,
-    sequence: &Sequence,
-    positions: std::ops::Range<usize>,
-) -> Vec<f64> {
+pub fn uniforms(pool: &Pool, sequence: &Sequence, positions: std::ops::Range<usize>) -> Vec<f64> {
     let numbers = sequence.numbers(positions);
     let span = span(&numbers);
     let mut all = vec![0.0; (span.end - span.start) as usize];

@@ -5,23 +5,16 @@ use std::path::{Path, PathBuf};
 
 use s2m_core::query::QueryError;
 use s2m_core::weight::{LogitError, WeightingError};
-use s2m_data::recipe::RecipeError;
 use s2m_model::bank::BankError;
 use s2m_model::bundle::BundleError;
 use s2m_model::disk::{LockError, ScratchError, StagingError};
 use s2m_model::journal::JournalError;
-use s2m_model::judge::JudgeError;
 use s2m_model::networks::NetworkError;
 use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
 use crate::adapt::AdaptError;
 use crate::drawing::Refusal;
-use crate::eval::EvalError;
-use crate::experiments::ExperimentError;
-use crate::fit::FitError;
-use crate::picture::PictureError;
-use crate::trainer::TrainerError;
 
 /// Why a request could not run.
 #[derive(Debug, Error)]
@@ -67,31 +60,10 @@ pub enum Error {
     Journal(#[from] JournalError),
     /// A picture cannot be made.
     #[error(transparent)]
-    Picture(#[from] PictureError),
+    Picture(#[from] s2m_show::Error),
     /// The latent distribution cannot be adapted.
     #[error(transparent)]
     Adapt(#[from] AdaptError),
-    /// A classifier of its own is not usable.
-    #[error(transparent)]
-    Judge(#[from] JudgeError),
-    /// Data cannot be had.
-    #[error(transparent)]
-    Data(#[from] RecipeError),
-    /// Data of no known form.
-    #[error("`{}` is no data that is told by itself: a folder with a folder of pictures per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
-    UnknownData(PathBuf),
-    /// Nothing can be trained.
-    #[error(transparent)]
-    Trainer(#[from] TrainerError),
-    /// Items cannot be evaluated.
-    #[error(transparent)]
-    Eval(#[from] EvalError),
-    /// Nothing can be fitted.
-    #[error(transparent)]
-    Fit(#[from] FitError),
-    /// An experiment has no results.
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
     /// A setting is out of its range or makes no sense here.
     #[error("{0}")]
     Setting(String),

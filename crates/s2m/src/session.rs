@@ -163,7 +163,7 @@ impl Session {
 
     /// A pool of adapted proposals and a target for a single query: by a proposal that was kept, or by
     /// one that is searched for now.
-    pub(crate) fn plan_adapted(
+    pub fn plan_adapted(
         &self,
         weighed: &Weighed,
         kept: Option<Kept<'_>>,
@@ -362,7 +362,7 @@ impl Session {
     }
 
     /// What a sampler is asked for, within the calls that the settings allow.
-    pub(crate) fn goal(&self, samples: NonZeroUsize) -> Goal {
+    pub fn goal(&self, samples: NonZeroUsize) -> Goal {
         // Chains of a length that was asked for are paid for, and a few that find nothing.
         let per_sample = match self.settings.sampler {
             SamplerChoice::Mh { steps } => steps.get().saturating_mul(2).max(CALLS_PER_SAMPLE),
@@ -389,9 +389,11 @@ pub(crate) fn open_bank(folder: &Path, bundle: &Bundle, seed: Option<u64>) -> Re
 
 /// A proposal that is there already, and what finding it has cost in this very run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept<'k> {
-    pub(crate) stored: &'k Stored,
-    pub(crate) calls: usize,
+pub struct Kept<'k> {
+    /// What was kept.
+    pub stored: &'k Stored,
+    /// Proposals that were scored to find it.
+    pub calls: usize,
 }
 
 /// A query that is ready to be drawn.

@@ -14,13 +14,13 @@ use crate::drawing::Job;
 use crate::error::Error;
 use crate::output::{NpyWriter, Staging, csv, csv_field};
 use crate::pace::Pace;
-use crate::picture::{Drawing, Panel, Picture, image_grid, scatter};
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::sample::Answer;
 use crate::samples::{Known, Maker};
 use crate::session::Session;
 use crate::weigh::Weighed;
+use s2m_show::picture::{Drawing, Panel, Picture, image_grid, scatter};
 
 /// Numbers of samples that are held at a time, where a round of the networks is not more.
 const MAX_HELD: usize = 1 << 21;

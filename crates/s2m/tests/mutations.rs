@@ -11,7 +11,6 @@ use std::path::Path;
 use s2m::adapt::{self, AdaptChoice, PRIOR_SHARE, Pilot, Stored};
 use s2m::mine::{self, mine};
 use s2m::output::Existing;
-use s2m::picture::Picture;
 use s2m::progress::Silent;
 use s2m::session::Machine;
 use s2m::settings::SampleSettings;
@@ -21,6 +20,7 @@ use s2m_model::bank::Bank;
 use s2m_model::bundle::{self, Bundle, sha256};
 use s2m_model::journal::Journal;
 use s2m_model::logits::RowShape;
+use s2m_show::picture::Picture;
 use s2m_testkit::damage::survive;
 use s2m_testkit::exact;
 

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use s2m::calibrate::found::{Found, JointClass};
-use s2m::calibrate::{CalibrationSettings, LabelWeightsChoice, PAGE, Request, request};
+use s2m_calibrate::found::{Found, JointClass};
+use s2m_calibrate::{CalibrationSettings, LabelWeightsChoice, PAGE};
+use s2m_fit::calibrate::{Request, request};
 
 use super::{Answer, print_json};
 use crate::bars::Bars;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use s2m::demo::{Demo, Request, Row, demo};
+use s2m_eval::demo::{Demo, Request, Row, demo};
 
 use super::{Answer, print_json};
 use crate::bars::Bars;

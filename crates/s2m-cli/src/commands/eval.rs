@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use s2m::eval::measure::{Measure, Metric};
-use s2m::eval::truth::LabelEntry;
-use s2m::eval::{Evaluated, Evaluation, Request, evaluate};
+use s2m_eval::measure::{Measure, Metric};
+use s2m_eval::truth::LabelEntry;
+use s2m_eval::{Evaluated, Evaluation, Request, evaluate};
 
 use super::{Answer, print_json};
 use crate::bars::Bars;

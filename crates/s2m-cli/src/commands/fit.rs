@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use s2m::fit::{self, Backbone, DEFAULT_ITEMS, Joint, Network, Request, Training, Way, fit};
 use s2m_data::recipe::LabellingRecipe;
+use s2m_fit::{Backbone, DEFAULT_ITEMS, Joint, Network, Request, Training, Way, fit};
 use s2m_model::manifest::LayoutName;
 use s2m_model::probe::Said;
 
@@ -257,8 +257,8 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
     let answer = fit(&request, &args.train.trainer(), &bars)?;
     drop(bars);
     match answer {
-        fit::Answer::No => Ok(Answer::No),
-        fit::Answer::Fitted(fitted) => {
+        s2m_fit::Answer::No => Ok(Answer::No),
+        s2m_fit::Answer::Fitted(fitted) => {
             writeln!(streams.out, "{}", fitted.bundle.display())?;
             Ok(Answer::Yes)
         }

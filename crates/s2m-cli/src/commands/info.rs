@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use s2m::calibrate::PAGE;
+use s2m_calibrate::PAGE;
 use s2m_model::manifest::{CalibrationEntry, CorrectionEntry, LabellingModel, TemperatureValue};
 use serde_json::json;
 

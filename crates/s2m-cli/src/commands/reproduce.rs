@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use s2m::experiments::{DEFAULT_SAMPLES, Experiment, Reproduced, Request, reproduce};
 use s2m::session::Machine;
-use s2m::trainer::Train;
+use s2m_experiments::{DEFAULT_SAMPLES, Experiment, Reproduced, Request, reproduce};
+use s2m_fit::trainer::Train;
 use s2m_model::networks::RunSettings;
 
 use super::{Answer, print_json};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use s2m::trainer::{Ended, Job, Kind, Train as _};
+use s2m_fit::trainer::{Ended, Job, Kind, Train as _};
 
 use super::Answer;
 use crate::options::TrainOptions;

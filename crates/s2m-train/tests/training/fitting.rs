@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use s2m::fit::{Answer, Backbone, Request, Training, Way, fit};
 use s2m::progress::{Progress, Silent};
-use s2m::trainer::{Ended, Job, Train, TrainerError};
 use s2m_data::recipe::LabellingRecipe;
+use s2m_fit::trainer::{Ended, Job, Train};
+use s2m_fit::{Answer, Backbone, Request, Training, Way, fit};
 use s2m_model::bundle::Bundle;
 use s2m_model::onnx::{Element, GraphBuilder};
 use s2m_model::probe::Said;
@@ -24,7 +24,7 @@ struct Here {
 }
 
 impl Train for Here {
-    fn train(&self, job: &Job<'_>) -> Result<Ended, TrainerError> {
+    fn train(&self, job: &Job<'_>) -> Result<Ended, s2m_fit::Error> {
         let text = fs::read_to_string(job.run_file).unwrap();
         let settings = toml::from_str(&text).unwrap();
         match classifier::train(&settings, job.out, &machine()) {
@@ -61,7 +61,7 @@ fn write_folders(folder: &Path) {
                         200 + (n % 50) as u8;
                 }
             }
-            let picture = s2m::picture::Picture {
+            let picture = s2m_show::picture::Picture {
                 width: 56,
                 height: 56,
                 channels: 1,

@@ -212,7 +212,7 @@ pub(crate) fn find(
 
 /// Share of the target that may be missing where so many proposals were drawn from an adapted proposal; all of
 /// it where that was not judged, none where the prior was drawn from.
-pub(crate) fn missing_part(record: &Record, proposals: usize) -> Option<f64> {
+pub fn missing_part(record: &Record, proposals: usize) -> Option<f64> {
     let proposal = record.proposal.as_ref()?;
     Some(record.coverage.map_or(1.0, |coverage| {
         // The share of the prior in the proposal explores too.

@@ -1,0 +1,757 @@
+//! The order in which a calibration is chosen.
+//!
+//! Temperatures, the correction of D_v and label weights come from the first half of the held-out
+//! items, exclusion margins, where they are asked for, from the second. Of the generated items the first half
+//! says what a cap of D_v's odds leaves, and the second the floors and what is reported; witnesses say on both
+//! second halves where they are capped.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use s2m_core::calibration::correction::{self, Correction};
+use s2m_core::calibration::odds;
+use s2m_core::calibration::{priors, temperature};
+use s2m_core::density::Labelling;
+use s2m_core::joint::targets::{self, Showing};
+use s2m_core::labels::LabelSet;
+use s2m_core::posterior::PosteriorKind;
+use s2m_core::query::Query;
+use s2m_core::weight::{Calibration, JointCalibration, LogitError, Temperature, Weighting};
+use s2m_model::bundle::Bundle;
+use s2m_model::manifest::{
+    AuditEntry, CalibrationEntry, CorrectionEntry, EnsembleEntry, LabellingEntry, LabellingModel,
+    PosteriorName, TemperatureEntry, TemperatureValue,
+};
+
+use super::found::{
+    Found, JointClass, LabelPair, LabelWeights, MarginFound, Reliability, Sureness, WayFound,
+};
+use super::held_out::{Half, Rows, SaidBy};
+use super::likeness::{self, Told};
+use super::real::way_found;
+use super::{CalibrationSettings, LabelWeightsChoice, audit, ensemble, presence, reliability};
+use crate::Error;
+
+/// A joint class with fewer supported items than this says nothing about temperatures and floors.
+pub(super) const REACHABLE: usize = 100;
+
+/// Most labels whose joint classes are all looked at.
+pub const MOST_LABELS: usize = 10;
+
+/// Estimated label weights that differ from stated ones by less than this share are no news.
+const WORTH_SAYING: f64 = 0.2;
+
+/// Logits of held-out real items, of generated ones, and of audited ones with their labels.
+pub(super) struct HeldOut<'a> {
+    pub(super) bundle: &'a Bundle,
+    pub(super) real: Rows,
+    pub(super) generated: Rows,
+    pub(super) audited: Option<(Rows, &'a [LabelSet])>,
+    /// Real outputs of other ways, as further witnesses.
+    pub(super) others: Vec<Told>,
+}
+
+/// The calibration and what led to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibrated {
+    /// What the bundle's `calibration` becomes.
+    pub entry: CalibrationEntry,
+    /// What its `levels` becomes.
+    pub levels: Option<CalibrationEntry>,
+    /// What its `labelling` becomes.
+    pub labelling: LabellingEntry,
+    /// What led to it.
+    pub found: Found,
+}
+
+/// What has been chosen so far.
+pub(super) struct Chosen<'a> {
+    pub(super) bundle: &'a Bundle,
+    pub(super) labelling: Labelling,
+    pub(super) entry: CalibrationEntry,
+    pub(super) joint: Option<JointCalibration>,
+    pub(super) correction: Correction,
+    pub(super) queries: Vec<Query>,
+}
+
+impl HeldOut<'_> {
+    /// Chooses temperatures, correction, clip, margins and floors: for the joint output where there is one, and
+    /// then for levels too. Margins are for levels alone, so that asking for them asks for levels.
+    pub(super) fn calibrate(&self, settings: &CalibrationSettings) -> Result<Calibrated, Error> {
+        let mut levels = self.calibrate_by(settings, PosteriorKind::Levels)?;
+        if self.bundle.label_sets().is_none() {
+            return Ok(levels);
+        }
+        if settings.exclusion_error.is_some() {
+            levels.entry.posterior = Some(PosteriorName::Levels);
+            return Ok(levels);
+        }
+        let joint = self.calibrate_by(settings, PosteriorKind::Joint)?;
+        Ok(Calibrated {
+            levels: Some(levels.entry),
+            ..joint
+        })
+    }
+
+    /// The joint output at its temperature, and what the temperature changed.
+    fn joint(
+        &self,
+        labelling: &Labelling,
+        rows: &Rows,
+        by: SaidBy,
+        class_temperature: f64,
+    ) -> Result<Option<(JointCalibration, temperature::TemperatureFit)>, Error> {
+        let Some(sets) = self.bundle.label_sets() else {
+            return Ok(None);
+        };
+        let log_class: Vec<f64> = rows
+            .class
+            .chunks_exact(rows.classes)
+            .flat_map(|row| softmax(row, class_temperature))
+            .map(f64::ln)
+            .collect();
+        let held = targets::HeldOut {
+            logits: &rows.set_logits(by),
+            log_class: &log_class,
+            labels: &rows.labels,
+        };
+        let showing = Showing::new((**sets).clone(), labelling.clone());
+        let fit = showing.fit_temperature(held).map_err(held_out)?;
+        let calibration = JointCalibration {
+            sets: sets.clone(),
+            temperature: fit.temperature,
+        };
+        Ok(Some((calibration, fit)))
+    }
+
+    fn calibrate_by(
+        &self,
+        settings: &CalibrationSettings,
+        kind: PosteriorKind,
+    ) -> Result<Calibrated, Error> {
+        let classes = self.bundle.labels().len();
+        let halves = [Half::First, Half::Second];
+        let [first, second] = halves.map(|half| self.real.half(half));
+        let [made_first, made_second] = halves.map(|half| self.generated.half(half));
+        let class =
+            temperature::fit_class(&first.class, classes, &first.labels).map_err(held_out)?;
+        let clip = odds::odds_clip(first.distinct());
+        let chosen = correction::choose(&first.real, first.numbers(), &made_first.real, clip)
+            .map_err(held_out)?;
+        let fake_class = if made_first.fake_class.is_empty() {
+            None
+        } else {
+            let rows = &made_first.fake_class;
+            Some(temperature::fit_class(rows, classes, &made_first.labels).map_err(held_out)?)
+        };
+        let (labelling, label_weights) = self.label_weights(settings, &first, class.temperature)?;
+        let weights = labelling
+            .labelling(classes)
+            .map_err(|e| Error::Setting(e.to_string()))?;
+        let joint = match kind {
+            PosteriorKind::Joint => {
+                self.joint(&weights, &first, SaidBy::Selecting, class.temperature)?
+            }
+            PosteriorKind::Levels => None,
+        };
+        let mut work = Chosen {
+            bundle: self.bundle,
+            labelling: weights,
+            joint: joint.as_ref().map(|(calibration, _)| calibration.clone()),
+            entry: CalibrationEntry {
+                temperature: TemperatureEntry {
+                    class: TemperatureValue::Same(class.temperature),
+                    fake_class: TemperatureValue::Same(
+                        fake_class.map_or(1.0, |fit| fit.temperature),
+                    ),
+                    real: chosen.chosen.temperature,
+                    joint: joint.as_ref().map_or(1.0, |(joint, _)| joint.temperature),
+                },
+                correction: CorrectionEntry::of(&chosen.chosen.correction),
+                odds_clip: Some(clip),
+                ..CalibrationEntry::default()
+            },
+            correction: chosen.chosen.correction.clone(),
+            queries: queries(self.bundle),
+        };
+        let margins = work.set_margins(settings, [&first, &second], &made_first)?;
+        let way = likeness::way(&chosen.chosen, [&made_first, &made_second]);
+        let witnesses = likeness::witnesses(&self.real, &self.generated, &self.others);
+        let judged = likeness::Judged::new(way, witnesses, settings, clip);
+        work.set_cap(judged.cap());
+        work.lower_cap(settings, &made_first)?;
+        let ensemble = self.ensemble(&mut work, [&first, &made_first], class.temperature)?;
+        let likeness = judged.found(work.odds().cap);
+        work.entry.witnesses = likeness.still_tell.then_some(likeness.after[0]);
+        let audited = self.audit(&mut work)?;
+        let shares = work.shares(&made_second)?;
+        let mut joint_classes = work.set_floors(settings, &made_second, margins, &shares)?;
+        work.count_present(&self.real, &labelling, &mut joint_classes)?;
+        let real = work.real_found(&chosen, [&second, &made_second]);
+        let mut found = Found {
+            model: self.bundle.manifest().name.clone(),
+            held_out_real: self.real.count(),
+            generated: self.generated.count(),
+            class: (&class).into(),
+            fake_class: fake_class.as_ref().map(Into::into),
+            joint: joint.as_ref().map(|(_, fit)| fit.into()),
+            ensemble,
+            class_reliability: class_reliability(&second, class.temperature),
+            class_on_real: sureness(&second.class, classes, class.temperature),
+            class_on_generated: sureness(&made_second.class, classes, class.temperature),
+            way: WayFound {
+                auc: Some(real.auc),
+                witnesses: Some([likeness.before[0], likeness.after[0]]),
+                outside: Some(judged.outside()),
+                ..way_found(&chosen, &made_first, clip)
+            },
+            ways: BTreeMap::new(),
+            real,
+            likeness: Some(likeness),
+            label_weights,
+            joint_classes,
+            audit: audited,
+            warnings: Vec::new(),
+        };
+        found.warnings = warnings(&found, settings, classes);
+        Ok(Calibrated {
+            entry: work.entry,
+            levels: None,
+            labelling,
+            found,
+        })
+    }
+
+    /// Label weights as stated and as estimated, and the labelling that is used from here on.
+    fn label_weights(
+        &self,
+        settings: &CalibrationSettings,
+        first: &Rows,
+        temperature: f64,
+    ) -> Result<(LabellingEntry, LabelWeights), Error> {
+        let mut entry = self.bundle.manifest().labelling.clone();
+        let labels = self.bundle.labels();
+        let estimate = priors::estimate(&first.class, labels.len(), temperature, &first.labels)
+            .map_err(held_out)?;
+        let estimated = estimated_weights(&entry, &estimate.log_weights);
+        let used = settings.label_weights == LabelWeightsChoice::Estimated;
+        let stated = entry.weights.clone();
+        if used {
+            for (weight, found) in entry.weights.iter_mut().zip(&estimated) {
+                *weight = found.unwrap_or(*weight);
+            }
+        }
+        let pairs = estimate.pairs.iter().map(|pair| LabelPair {
+            labels: pair.labels.map(|label| labels.name(label).to_owned()),
+            ratio: pair.log_ratio.exp(),
+            standard_error: pair.standard_error,
+            items: pair.items,
+        });
+        let found = LabelWeights {
+            stated,
+            estimated,
+            used,
+            pairs: pairs.collect(),
+        };
+        Ok((entry, found))
+    }
+
+    /// What networks that have no part in selecting say, where there are any; the entry learns it.
+    fn ensemble(
+        &self,
+        work: &mut Chosen<'_>,
+        [real, made]: [&Rows; 2],
+        class_temperature: f64,
+    ) -> Result<Option<super::found::EnsembleFound>, Error> {
+        let joint = self.bundle.manifest().classifier.joint.as_ref();
+        let members = joint.map_or(0, |joint| joint.members.len());
+        if work.joint.is_none() || members == 0 {
+            return Ok(None);
+        }
+        let own = self.joint(&work.labelling, real, SaidBy::Others, class_temperature)?;
+        let Some((others, _)) = own else {
+            return Ok(None);
+        };
+        let judged = |query: &Query| {
+            Ok(ensemble::Judged {
+                selects: work.weighting(query, None)?,
+                others: work.weighting_by(query, None, Some(others.clone()))?,
+            })
+        };
+        let classes = work.queries.iter().map(judged);
+        let classes = classes.collect::<Result<Vec<_>, Error>>()?;
+        let Some(curve) = ensemble::curve(made, &classes)? else {
+            return Ok(None);
+        };
+        work.entry.ensemble = Some(EnsembleEntry::of(members, &curve));
+        Ok(Some(ensemble::found(members, others.temperature, &curve)))
+    }
+
+    /// What audited items say, where there are any; the entry learns it.
+    fn audit(&self, work: &mut Chosen<'_>) -> Result<Option<super::found::AuditFound>, Error> {
+        let Some((rows, truth)) = &self.audited else {
+            return Ok(None);
+        };
+        let weightings = work
+            .queries
+            .iter()
+            .map(|query| Ok((query.clone(), work.weighting(query, None)?)))
+            .collect::<Result<Vec<_>, Error>>()?;
+        let (curve, found) = audit::audit(rows, truth, &weightings)?;
+        work.entry.audit = Some(AuditEntry::of(found.items, &curve));
+        Ok(Some(found))
+    }
+}
+
+/// Every joint class, or every single label where there are too many.
+fn queries(bundle: &Bundle) -> Vec<Query> {
+    let labels = bundle.labels();
+    if labels.len() > MOST_LABELS {
+        let alone = |label| Query::label(label, labels);
+        return (0..labels.len()).map(alone).collect();
+    }
+    Query::all_joint(labels).collect()
+}
+
+/// Log densities of items without D_v.
+pub(super) fn densities(weighting: &Weighting, rows: &Rows) -> Result<Vec<f64>, Error> {
+    let density = |at| {
+        let explained = weighting.explain(rows.evidence(at))?;
+        Ok(explained.log_density - explained.log_conditional)
+    };
+    let all = (0..rows.count()).map(density);
+    all.collect::<Result<_, _>>().map_err(said)
+}
+
+pub(super) fn held_out(error: impl std::fmt::Display) -> Error {
+    Error::Setting(format!("held-out items: {error}"))
+}
+
+pub(super) fn said(error: LogitError) -> Error {
+    Error::Setting(error.to_string())
+}
+
+/// Stated weights where nothing is known, else estimated ones of the same total.
+fn estimated_weights(entry: &LabellingEntry, log_weights: &[Option<f64>]) -> Vec<Option<f64>> {
+    // One-of: a_i = exp t_i. Per class: the prior is p_data(i) exp(-t_i), up to a constant.
+    let raw: Vec<Option<f64>> = log_weights
+        .iter()
+        .zip(&entry.observed)
+        .map(|(t, observed)| {
+            t.map(|t| match entry.model {
+                LabellingModel::OneOf => t.exp(),
+                LabellingModel::PerClass => observed * (-t).exp(),
+            })
+        })
+        .collect();
+    let known = |values: &[f64]| -> f64 {
+        values
+            .iter()
+            .zip(&raw)
+            .filter(|(_, raw)| raw.is_some())
+            .map(|(value, _)| value)
+            .sum()
+    };
+    let scale = known(&entry.weights) / raw.iter().flatten().sum::<f64>();
+    raw.iter().map(|raw| raw.map(|raw| raw * scale)).collect()
+}
+
+impl Chosen<'_> {
+    pub(super) fn clip(&self) -> f64 {
+        self.entry.odds_clip.unwrap_or(f64::INFINITY)
+    }
+
+    /// The weighting of one query under the calibration so far or another margin, for an unconditional
+    /// generator.
+    pub(super) fn weighting(&self, query: &Query, margin: Option<f64>) -> Result<Weighting, Error> {
+        self.weighting_by(query, margin, self.joint.clone())
+    }
+
+    /// The same with another network's word on label sets.
+    pub(super) fn weighting_by(
+        &self,
+        query: &Query,
+        margin: Option<f64>,
+        joint: Option<JointCalibration>,
+    ) -> Result<Weighting, Error> {
+        let temperature = |value: &TemperatureValue| Temperature::from(value.clone());
+        let calibration = Calibration {
+            class: temperature(&self.entry.temperature.class),
+            fake_class: temperature(&self.entry.temperature.fake_class),
+            real: self.entry.temperature.real,
+            correction: self.correction.clone(),
+            odds_clip: self.clip(),
+            odds_cap: self.odds().cap,
+            margin: margin
+                .or_else(|| self.entry.margin.get(query.text()).copied())
+                .unwrap_or(1.0),
+            floor: 0.0,
+            audit: self.entry.audit.as_ref().and_then(AuditEntry::curve),
+            ensemble: self.entry.ensemble.as_ref().and_then(EnsembleEntry::curve),
+            joint,
+        };
+        let labelling = self.labelling.clone();
+        Ok(Weighting::calibrated(
+            query.clone(),
+            labelling,
+            &calibration,
+        )?)
+    }
+
+    /// The weighting of one query, and the items that it is drawn from: for a conditional generator
+    /// those of a smallest set of classes that the query needs.
+    pub(super) fn drawn<'r>(
+        &self,
+        query: &Query,
+        made: &'r Rows,
+        margin: Option<f64>,
+    ) -> Result<(Weighting, Cow<'r, Rows>), Error> {
+        let weighting = self.weighting(query, margin)?;
+        let Some(class) = &self.bundle.manifest().generator.class else {
+            return Ok((weighting, Cow::Borrowed(made)));
+        };
+        let cover = query.covers()[0];
+        let share = |c| {
+            if cover.contains(c) {
+                1.0 / cover.len() as f64
+            } else {
+                0.0
+            }
+        };
+        let shares: Vec<f64> = (0..class.prior.len()).map(share).collect();
+        Ok((
+            weighting.with_classes(&shares, &class.prior)?,
+            Cow::Owned(made.of_classes(cover)),
+        ))
+    }
+}
+
+/// Predicted and seen shares of labels, every label of every item once.
+fn class_reliability(rows: &Rows, temperature: f64) -> Reliability {
+    let each = (0..rows.count()).flat_map(|at| {
+        let probabilities = softmax(rows.evidence(at).class_logits, temperature);
+        let shown = usize::from(rows.labels[at]);
+        let label = move |(label, p)| (p, label == shown, 1.0);
+        probabilities.into_iter().enumerate().map(label)
+    });
+    reliability(each)
+}
+
+fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let odds = |v: &f32| (f64::from(v - top) / temperature).exp();
+    let total: f64 = logits.iter().map(odds).sum();
+    logits.iter().map(|v| odds(v) / total).collect()
+}
+
+/// How sure D_r is: its mean largest probability, and the mean probability of each class.
+fn sureness(rows: &[f32], classes: usize, temperature: f64) -> Sureness {
+    let mut largest = 0.0;
+    let mut means = vec![0.0; classes];
+    for row in rows.chunks_exact(classes) {
+        let probabilities = softmax(row, temperature);
+        largest += probabilities.iter().copied().fold(0.0, f64::max);
+        for (mean, p) in means.iter_mut().zip(probabilities) {
+            *mean += p;
+        }
+    }
+    let n = (rows.len() / classes).max(1) as f64;
+    for mean in &mut means {
+        *mean /= n;
+    }
+    Sureness {
+        mean_largest_probability: largest / n,
+        mean_probability: means,
+    }
+}
+
+/// What a person should know about a calibration.
+fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec<String> {
+    let mut warnings = Vec::new();
+    warnings.extend(likeness::warnings(found));
+    if labels > MOST_LABELS {
+        warnings.push(format!(
+            "more than {MOST_LABELS} labels: single labels are looked at in the place of joint classes; use --purity or --floor for combinations"
+        ));
+    }
+    let none = |joint: &JointClass| match &joint.margin {
+        Some(MarginFound::None(why)) => Some(why.clone()),
+        Some(MarginFound::Promised { .. }) | None => None,
+    };
+    let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (query, joint) in &found.joint_classes {
+        if let Some(why) = none(joint).filter(|_| query.contains(" - ")) {
+            reasons.entry(why).or_default().push(query);
+        }
+    }
+    for (why, queries) in reasons {
+        let shown = match queries.as_slice() {
+            [one] => (*one).to_owned(),
+            [first, .., _] => format!("{first} and {} more", queries.len() - 1),
+            [] => continue,
+        };
+        warnings.push(format!("no exclusion margin for {shown}: {why}"));
+    }
+    let asked = settings.exclusion_error.unwrap_or(1.0);
+    let loosened = |joint: &&JointClass| matches!(joint.margin, Some(MarginFound::Promised { exclusion_error, .. }) if exclusion_error > asked);
+    let count = found.joint_classes.values().filter(loosened).count();
+    if count > 0 {
+        warnings.push(format!(
+            "the exclusion error of {count} joint classes is above {asked}: stricter margins would leave too few items, as they do where labels are wrong for a share of the items"
+        ));
+    }
+    if found.class.at_limit && found.class.temperature != 1.0 {
+        warnings.push(format!(
+            "no temperature of the class output is best; {} is used, and more held-out items would tell",
+            found.class.temperature
+        ));
+    }
+    let empty = |(_, joint): &(&String, &JointClass)| {
+        joint.without_floor.is_some() && joint.with_floor.is_none()
+    };
+    let empty: Vec<&str> = found
+        .joint_classes
+        .iter()
+        .filter(empty)
+        .map(|(query, _)| query.as_str())
+        .collect();
+    if !empty.is_empty() {
+        warnings.push(format!(
+            "no generated item is more likely right than wrong for {}: samples of it need --floor 0",
+            empty.join("; ")
+        ));
+    }
+    warnings.extend(presence::warnings(&found.joint_classes));
+    let weights = &found.label_weights;
+    let differs = weights
+        .stated
+        .iter()
+        .zip(&weights.estimated)
+        .any(|(stated, found)| {
+            found.is_some_and(|found| (found / stated).ln().abs() > WORTH_SAYING)
+        });
+    if differs && !weights.used {
+        warnings.push(
+            "items with two labels show them in another ratio than the labelling states; --label-weights estimated takes what they show"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use s2m_core::calibration::correction::{Choice, Corrected};
+    use s2m_testkit::{exact, linear};
+
+    use super::*;
+
+    /// A bundle with three labels, of which items may show several.
+    fn per_class() -> Bundle {
+        let mut files = linear::linear(3);
+        let text = String::from_utf8(files[0].1.clone()).unwrap();
+        assert!(text.contains("one-of"));
+        files[0].1 = text.replace("one-of", "per-class").into_bytes();
+        exact::open(&files)
+    }
+
+    /// Rows of items that show these labels, with logits between -2 and 2; `real` is added to D_v's.
+    fn rows(shown: &[(u32, u8)], real: f32) -> Rows {
+        let logit = |item: u32, output: u32| ((item * 37 + output * 61) % 101) as f32 / 25.0 - 2.0;
+        let classes = 3;
+        let row = |&(item, _): &(u32, u8)| (0..3).map(move |output| logit(item, output));
+        Rows {
+            classes,
+            class: shown.iter().flat_map(row).collect(),
+            real: shown.iter().map(|&(n, _)| logit(n, 7) + real).collect(),
+            fake_class: Vec::new(),
+            sets: super::super::held_out::Sets::default(),
+            labels: shown.iter().map(|&(_, label)| label).collect(),
+            items: shown.iter().map(|&(item, _)| item).collect(),
+        }
+    }
+
+    fn generated() -> Rows {
+        let shown: Vec<(u32, u8)> = (0..2000).map(|item| (item, 0)).collect();
+        Rows {
+            labels: Vec::new(),
+            ..rows(&shown, 0.0)
+        }
+    }
+
+    /// Odds 2 and 1 leave (2 + 1)² / (2 · (4 + 1)) of two items; at even odds of 3 a half is seen where
+    /// three quarters are predicted.
+    #[test]
+    fn a_way_is_known_by_what_its_odds_leave_and_how_right_they_are() {
+        let made = Rows {
+            real: vec![4.0_f32.ln(), 0.0],
+            ..Rows::default()
+        };
+        let choice = Choice {
+            chosen: Corrected {
+                correction: Correction::None,
+                temperature: 2.0,
+            },
+            tried: Vec::new(),
+            held_out: [vec![3.0_f64.ln()], vec![3.0_f64.ln(); 5]],
+        };
+        let found = way_found(&choice, &made, 100.0);
+        assert!((found.effective_share - 0.9).abs() < 1e-6, "{found:?}");
+        assert!((found.reliability_error - 0.25).abs() < 1e-12, "{found:?}");
+        // Odds are clipped: none may be more than the other here.
+        let share = way_found(&choice, &made, 1.0).effective_share;
+        assert!((share - 1.0).abs() < 1e-6, "{share}");
+    }
+
+    /// What is fitted to one half is reported on the other.
+    #[test]
+    fn a_way_is_fitted_to_the_first_half_and_judged_by_the_second() {
+        let bundle = per_class();
+        let shown: Vec<(u32, u8)> = (0..600).map(|item| (item, (item % 3) as u8)).collect();
+        let found = |change: &dyn Fn(&mut Rows, &mut Rows)| {
+            let (mut real, mut generated) = (rows(&shown, 0.5), generated());
+            change(&mut real, &mut generated);
+            let held_out = HeldOut {
+                bundle: &bundle,
+                real,
+                generated,
+                audited: None,
+                others: Vec::new(),
+            };
+            let settings = CalibrationSettings::default();
+            held_out.calibrate(&settings).unwrap().found
+        };
+        let fitted = |found: &Found| [found.way.effective_share, found.way.reliability_error];
+        let judged = |found: &Found| [Some(found.real.auc), found.way.auc];
+        let before = found(&|_, _| ());
+        // Items are dealt in turn, the first one to the first half.
+        let change = |rows: &mut Rows, first: usize, by: f32| {
+            rows.real
+                .iter_mut()
+                .skip(first)
+                .step_by(2)
+                .for_each(|v| *v += by);
+        };
+        for part in [0, 1] {
+            let of_real = found(&|real, _| change(real, part, 3.0));
+            let of_generated = found(&|_, generated| change(generated, part, -3.0));
+            for after in [of_real, of_generated] {
+                assert_eq!(
+                    fitted(&after) == fitted(&before),
+                    part == 1,
+                    "{:?}",
+                    after.way
+                );
+                assert_eq!(judged(&after) == judged(&before), part == 0);
+                let told = |found: &Found| found.likeness.as_ref().map(|l| l.before[0]);
+                assert_eq!(told(&after) == told(&before), part == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn an_item_that_shows_two_excluded_labels_counts_once() {
+        // 300 items, of which every third shows the label that is wanted and the others both excluded ones.
+        let shown: Vec<(u32, u8)> = (0..300)
+            .flat_map(|item| match item % 3 {
+                0 => vec![(item, 0)],
+                _ => vec![(item, 1), (item, 2)],
+            })
+            .collect();
+        let bundle = per_class();
+        let held_out = HeldOut {
+            bundle: &bundle,
+            real: rows(&shown, 0.5),
+            generated: generated(),
+            audited: None,
+            others: Vec::new(),
+        };
+        let settings = CalibrationSettings {
+            exclusion_error: Some(0.1),
+            least_kept: 0.0,
+            ..CalibrationSettings::default()
+        };
+        let found = held_out.calibrate(&settings).unwrap().found;
+        let margin = &found.joint_classes["L0 - L1 - L2"].margin;
+        // Half of 200 items: the ⌊0.1 · 101⌋-th smallest ratio.
+        let Some(MarginFound::Promised { rank, items, .. }) = margin else {
+            panic!("{margin:?}");
+        };
+        assert_eq!((*rank, *items), (10, 100));
+    }
+
+    /// Items that show one label each, of which no two ever hold together.
+    #[test]
+    fn a_combination_that_no_item_has_is_absent() {
+        let shown: Vec<(u32, u8)> = (0..600).map(|item| (item, (item % 3) as u8)).collect();
+        let apart = |mut rows: Rows| {
+            for at in 0..rows.count() {
+                let own = rows
+                    .labels
+                    .get(at)
+                    .map_or(at % 3, |&label| usize::from(label));
+                for label in 0..3 {
+                    rows.class[at * 3 + label] = if label == own { 4.0 } else { -4.0 };
+                }
+            }
+            rows
+        };
+        let bundle = exact::open(&linear::linear(3));
+        let held_out = HeldOut {
+            bundle: &bundle,
+            real: apart(rows(&shown, 0.5)),
+            generated: apart(generated()),
+            audited: None,
+            others: Vec::new(),
+        };
+        let calibrated = held_out.calibrate(&CalibrationSettings::default()).unwrap();
+        let presence = |query: &str| {
+            let joint = &calibrated.found.joint_classes[query];
+            joint.presence.clone().unwrap()
+        };
+        for query in ["L0 - L1 - L2", "L1 - L0 - L2", "L2 - L0 - L1"] {
+            let found = presence(query);
+            assert_eq!((found.verdict.as_str(), found.items), ("present", 600));
+            assert_eq!(found.reached, 200, "{query}");
+        }
+        for query in ["L0 + L1 - L2", "L0 + L1 + L2"] {
+            let found = presence(query);
+            assert_eq!((found.verdict.as_str(), found.reached), ("absent", 0));
+            assert!((found.upper_limit - 20.0_f64.ln() / 600.0).abs() < 1e-12);
+            assert_eq!(found.floor, 0.5, "it has no floor of its own");
+        }
+        let kept = calibrated.entry.presence.unwrap();
+        assert_eq!((kept.items, kept.classes.len()), (600, 7));
+        assert_eq!(kept.classes["L0 + L1 - L2"], (0.5, 0, 0.0));
+        let warned = |text: &str| calibrated.found.warnings.iter().any(|w| w.contains(text));
+        assert!(
+            warned("the data may hold no item of L0 + L1 + L2; L0 + L1 - L2;"),
+            "{:?}",
+            calibrated.found.warnings
+        );
+    }
+
+    #[test]
+    fn sureness_is_the_mean_of_probabilities() {
+        let found = sureness(&[0.0, 0.0, 3.0_f32.ln(), 0.0], 2, 1.0);
+        assert!((found.mean_largest_probability - 0.625).abs() < 1e-7);
+        assert!((found.mean_probability[0] - 0.625).abs() < 1e-7);
+    }
+
+    #[test]
+    fn estimates_keep_the_total_of_what_they_replace() {
+        let entry = |model| LabellingEntry {
+            model,
+            weights: vec![1.0, 1.0, 5.0],
+            observed: vec![0.4, 0.4, 0.2],
+        };
+        let log = [Some(3.0_f64.ln()), Some(0.0), None];
+        let one_of = estimated_weights(&entry(LabellingModel::OneOf), &log);
+        assert!((one_of[0].unwrap() - 1.5).abs() < 1e-12);
+        assert!((one_of[1].unwrap() - 0.5).abs() < 1e-12);
+        assert_eq!(one_of[2], None);
+        // Shown three times as readily for its prior: its prior is a third.
+        let per_class = estimated_weights(&entry(LabellingModel::PerClass), &log);
+        assert!((per_class[0].unwrap() - 0.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,345 @@
+//! What witnesses say about the weights: how like real items they make generated ones.
+//!
+//! A way to fit the real output is a witness too, for its own weights and for those of every other way that
+//! was trained on the same data and generator. Corrections and caps are found on the first halves of
+//! the items; witnesses judge on the second ones. [`s2m_core::calibration::cap`] has the rule.
+
+use s2m_core::calibration::cap::{self, Chosen, LEAST_SHARE, Price, Stopped, Way, accepted_share};
+use s2m_core::calibration::correction::{self, Corrected};
+use s2m_core::calibration::odds;
+use s2m_core::calibration::witness::{Witness, Witnesses};
+
+use super::choose::held_out;
+use super::found::{Found, LikenessFound, WayFound};
+use super::held_out::{Half, Rows};
+use super::real::way_found;
+use super::{CalibrationSettings, Engine, Subject};
+use crate::Error;
+use s2m_show::progress::Progress;
+
+/// What one way's networks say about held-out real items and about generated ones.
+#[derive(Debug, Clone)]
+pub struct Scored {
+    pub(crate) real: Rows,
+    pub(crate) generated: Rows,
+}
+
+impl Scored {
+    /// Runs a bundle's networks; bundles of the same generator and seed see the same generated items.
+    pub fn of(
+        subject: Subject<'_>,
+        settings: &CalibrationSettings,
+        engine: &Engine<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        let Subject { bundle, data, .. } = subject;
+        progress.begin("held-out items", None);
+        let items = &data.train.items;
+        let real = super::real_rows(bundle, items, &data.validation_positives, engine)?;
+        progress.end();
+        let count = settings.generated_for(bundle.manifest());
+        let generated = super::generated_rows(bundle, count, engine, progress)?;
+        Ok(Self { real, generated })
+    }
+
+    /// Its logits as a witness.
+    pub fn told(&self) -> Told {
+        Told {
+            real: self.real.real.clone(),
+            generated: self.generated.real.clone(),
+        }
+    }
+}
+
+/// Logits of a witness for the rows of somebody else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    real: Vec<f32>,
+    generated: Vec<f32>,
+}
+
+/// The second half of somebody's logits, cut as these rows are.
+fn second(rows: &Rows, logits: &[f32]) -> Vec<f32> {
+    let replaced = Rows {
+        real: logits.to_vec(),
+        ..rows.clone()
+    };
+    replaced.half(Half::Second).real
+}
+
+/// Witnesses of the second halves: the rows' own real output, and others.
+pub(super) fn witnesses(real: &Rows, generated: &Rows, others: &[Told]) -> Witnesses {
+    let own = Told {
+        real: real.real.clone(),
+        generated: generated.real.clone(),
+    };
+    let all: Vec<[Vec<f32>; 2]> = std::iter::once(&own)
+        .chain(others)
+        .map(|told| [second(real, &told.real), second(generated, &told.generated)])
+        .collect();
+    let each: Vec<Witness<'_>> = all
+        .iter()
+        .map(|[real, generated]| Witness { real, generated })
+        .collect();
+    let judged = real.half(Half::Second);
+    let made = generated.half(Half::Second);
+    Witnesses::new(judged.numbers(), made.count(), &each)
+}
+
+/// Corrected log odds of both halves of the generated items.
+pub(super) fn way(corrected: &Corrected, [first, second]: [&Rows; 2]) -> Way {
+    let log_odds = |rows: &Rows| {
+        let of = |v: &f32| corrected.correction.log_odds(f64::from(*v)) / corrected.temperature;
+        rows.real.iter().map(of).collect()
+    };
+    Way {
+        fitted: log_odds(first),
+        judged: log_odds(second),
+    }
+}
+
+/// How much likeness may cost.
+fn price(settings: &CalibrationSettings) -> Price {
+    settings.likeness.map_or(Price::Knee, Price::Share)
+}
+
+/// The share of its effective items that every joint class keeps.
+pub(super) fn least_of_a_class(settings: &CalibrationSettings) -> f64 {
+    let asked = settings.least_effective_share;
+    asked.unwrap_or_else(|| settings.likeness.unwrap_or(1.0).min(LEAST_SHARE))
+}
+
+/// One way under its witnesses, capped so far.
+pub(super) struct Judged {
+    way: Way,
+    witnesses: Witnesses,
+    chosen: Chosen,
+    clip: f64,
+    /// Whether the share of every joint class alone decides.
+    by_class: bool,
+}
+
+impl Judged {
+    /// Looks for the cap of one way.
+    pub(super) fn new(
+        way: Way,
+        witnesses: Witnesses,
+        settings: &CalibrationSettings,
+        clip: f64,
+    ) -> Self {
+        let ways = [way];
+        let chosen = cap::choose(&ways, &witnesses, price(settings), clip);
+        let [way] = ways;
+        Self {
+            way,
+            witnesses,
+            chosen,
+            clip,
+            by_class: settings.least_effective_share.is_some(),
+        }
+    }
+
+    /// Where odds are capped, as far as likeness goes; infinite for no cap.
+    pub(super) fn cap(&self) -> f64 {
+        if self.by_class {
+            f64::INFINITY
+        } else {
+            self.chosen.kept().cap
+        }
+    }
+
+    /// Share of generated items outside the data.
+    pub(super) fn outside(&self) -> f64 {
+        self.chosen.kept().outside
+    }
+
+    /// What is reported once the cap is fixed, which joint classes may have lowered.
+    pub(super) fn found(&self, used: f64) -> LikenessFound {
+        let log_weights = cap::log_weights(&self.way.judged, used, self.clip);
+        let after = self.witnesses.judge(&log_weights);
+        let stopped = self.chosen.stopped;
+        let as_found = !self.by_class && used == self.cap();
+        LikenessFound {
+            witnesses: self.witnesses.count(),
+            before: [self.chosen.before.sum, self.chosen.before.standard_error()],
+            after: [after.sum, after.standard_error()],
+            still_tell: after.tells(),
+            accepted_share: accepted_share(&log_weights),
+            stopped: match stopped {
+                _ if as_found => stopped.words(),
+                Stopped::Whole if used.is_infinite() => stopped.words(),
+                _ => "least share of a joint class",
+            }
+            .to_owned(),
+            path: self.chosen.path.clone(),
+        }
+    }
+}
+
+/// What a person should know about the weights.
+pub(super) fn warnings(found: &Found) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(likeness) = &found.likeness else {
+        return warnings;
+    };
+    let real = &found.real;
+    if let Some(cap) = real.cap {
+        warnings.push(format!(
+            "odds of the real output are capped at {cap:.2}, where they cost {:.1} times the calls: {}",
+            likeness.accepted_share.recip(),
+            likeness.stopped
+        ));
+    }
+    if likeness.still_tell {
+        warnings.push(format!(
+            "predicted purity is an upper value: witnesses still tell weighted items from real ones, by {:.2} (without weights {:.2}); --likeness pays for more with calls",
+            likeness.after[0], likeness.before[0]
+        ));
+    }
+    warnings
+}
+
+/// Every way beside the others.
+pub struct Compared {
+    /// Place of the way that is kept.
+    pub kept: usize,
+    /// Accepted share at which they were compared.
+    pub share: f64,
+    /// What each is chosen by.
+    pub ways: Vec<WayFound>,
+}
+
+/// Compares ways on the same items, the simplest first; there is at least one.
+pub fn compare(scored: &[Scored], settings: &CalibrationSettings) -> Result<Compared, Error> {
+    let first_of = &scored[0];
+    let mut ways = Vec::new();
+    let mut found = Vec::new();
+    let clip = odds::odds_clip(first_of.real.half(Half::First).distinct());
+    for way_of in scored {
+        let halves = [Half::First, Half::Second];
+        let [first, second] = halves.map(|half| way_of.real.half(half));
+        let [made_first, made_second] = halves.map(|half| way_of.generated.half(half));
+        let choice = correction::choose(&first.real, first.numbers(), &made_first.real, clip)
+            .map_err(held_out)?;
+        ways.push(way(&choice.chosen, [&made_first, &made_second]));
+        let auc = odds::auc(&second.real, &made_second.real);
+        found.push(WayFound {
+            auc: Some(auc),
+            ..way_found(&choice, &made_first, clip)
+        });
+    }
+    let others: Vec<Told> = scored[1..].iter().map(Scored::told).collect();
+    let witnesses = witnesses(&first_of.real, &first_of.generated, &others);
+    let chosen = cap::choose(&ways, &witnesses, price(settings), clip);
+    for (found, judged) in found.iter_mut().zip(&chosen.ways) {
+        found.witnesses = Some([chosen.before.sum, judged.after.sum]);
+        found.outside = Some(judged.outside);
+    }
+    Ok(Compared {
+        kept: chosen.way,
+        share: chosen.share,
+        ways: found,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Real items on a line from 0 to 1 and generated ones from 0 to 4/3, judged by a logit of their place.
+    fn scored(logit: fn(f32) -> f32) -> Scored {
+        let rows = |count: u32, end: f32| {
+            let place = |at: u32| (at as f32 + 0.5) / count as f32 * end;
+            Rows {
+                classes: 1,
+                class: vec![0.0; count as usize],
+                real: (0..count).map(|at| logit(place(at))).collect(),
+                labels: vec![0; count as usize],
+                items: (0..count).collect(),
+                ..Rows::default()
+            }
+        };
+        Scored {
+            real: rows(2000, 1.0),
+            generated: rows(4000, 4.0 / 3.0),
+        }
+    }
+
+    /// Knows which generated items lie outside.
+    fn telling(x: f32) -> f32 {
+        if x < 1.0 {
+            2.0 - x / 1e3
+        } else {
+            -5.0 - x / 1e3
+        }
+    }
+
+    /// Knows nothing, and says so.
+    fn silent(x: f32) -> f32 {
+        (x * 1e4).sin() / 50.0
+    }
+
+    #[test]
+    fn a_way_that_says_nothing_does_not_win() {
+        let settings = CalibrationSettings::default();
+        let all = [scored(silent), scored(telling)];
+        let found = compare(&all, &settings).unwrap();
+        assert_eq!(found.kept, 1, "{:?}", found.ways);
+        let [quiet, told] = [found.ways[0], found.ways[1]];
+        assert!(quiet.effective_share > 0.99 && told.effective_share < 0.8);
+        let [before, after] = told.witnesses.unwrap();
+        assert!(before > 0.12 && after < 0.03, "{before} {after}");
+        let [_, still] = quiet.witnesses.unwrap();
+        assert!((still - before).abs() < 0.01, "{still}");
+        // A quarter of the generated items lies outside the data, and one of four pairs tells.
+        assert!((told.outside.unwrap() - 0.25).abs() < 0.02, "{told:?}");
+        assert!((told.auc.unwrap() - 0.625).abs() < 0.02, "{told:?}");
+        // Of two that do as well the first is kept.
+        let all = [scored(telling), scored(telling)];
+        assert_eq!(compare(&all, &settings).unwrap().kept, 0);
+    }
+
+    /// Corrections and caps see the first halves alone, witnesses the second ones.
+    #[test]
+    fn halves_are_kept_apart() {
+        let plain = scored(telling);
+        let changed = |part: usize| {
+            let mut changed = plain.clone();
+            for rows in [&mut changed.real, &mut changed.generated] {
+                let half = rows.real.iter_mut().skip(part).step_by(2);
+                half.for_each(|v| *v *= 0.5);
+            }
+            changed
+        };
+        let found = |of: &Scored| {
+            let [first, second] = [Half::First, Half::Second].map(|half| of.generated.half(half));
+            let corrected = Corrected {
+                correction: correction::Correction::None,
+                temperature: 2.0,
+            };
+            way(&corrected, [&first, &second])
+        };
+        let before = found(&plain);
+        for part in [0, 1] {
+            let after = found(&changed(part));
+            assert_eq!(after.fitted == before.fitted, part == 1);
+            assert_eq!(after.judged == before.judged, part == 0);
+        }
+        assert_eq!(before.fitted[0], f64::from(plain.generated.real[0]) / 2.0);
+    }
+
+    #[test]
+    fn what_was_asked_for_decides_the_share_of_a_class() {
+        let of = |least_effective_share, likeness| {
+            least_of_a_class(&CalibrationSettings {
+                likeness,
+                least_effective_share,
+                ..CalibrationSettings::default()
+            })
+        };
+        assert_eq!(of(None, None), LEAST_SHARE);
+        assert_eq!(of(None, Some(0.4)), LEAST_SHARE);
+        assert_eq!(of(None, Some(0.05)), 0.05);
+        assert_eq!(of(Some(0.65), Some(0.05)), 0.65);
+    }
+}

@@ -1,0 +1,140 @@
+//! The page of an evaluation: one file with the table, pictures of each query, curves and an embedding.
+//!
+//! It holds everything that it shows, loads nothing and runs no script. What comes from outside, such
+//! as paths, queries and reasons, is escaped. Equal evaluations give equal bytes.
+
+mod nearness;
+mod pictures;
+mod table;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::items::{ItemSet, Items};
+use super::{Evaluation, Side};
+use crate::Error;
+use s2m_show::page::html::{count, counted, escape};
+use s2m_show::page::{document, section};
+
+/// What is compared.
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'a> {
+    pub(super) real: &'a Side,
+    pub(super) generated: &'a Side,
+    /// Paths of both, as they were given.
+    pub(super) paths: [&'a Path; 2],
+}
+
+/// The page, ready to be written.
+pub(super) fn page(evaluation: &Evaluation, sides: Sides<'_>) -> Result<String, Error> {
+    let sections = [
+        section("Metrics", &table::metrics(evaluation)),
+        samples(sides)?,
+        format!(
+            "<div class=\"pair\">\n{}{}</div>\n",
+            section("Nearest real items", &nearness::curves(sides)),
+            section("All items in the plane", &nearness::embedding(sides)),
+        ),
+    ];
+    let title = format!("Evaluation of {}", sides.paths[1].display());
+    let body = header(evaluation, sides) + &sections.concat();
+    Ok(document(&title, &body))
+}
+
+/// What was compared, and with what.
+fn header(evaluation: &Evaluation, sides: Sides<'_>) -> String {
+    let items = |side: &Side| side.sets.iter().map(|set| set.items.len()).sum::<usize>();
+    let path = |at: usize| {
+        format!(
+            "<code>{}</code>",
+            escape(&sides.paths[at].display().to_string())
+        )
+    };
+    let queries = match evaluation.queries.len() {
+        0 => String::new(),
+        n => format!(" of {}", counted(n, "query", "queries")),
+    };
+    let versions = evaluation.versions.iter();
+    let versions: Vec<String> = versions
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    let mut facts = vec![
+        ("generated", path(1)),
+        ("real", path(0)),
+        ("features", escape(&evaluation.features)),
+    ];
+    facts.extend(
+        evaluation
+            .referee
+            .as_ref()
+            .map(|name| ("referee", escape(name))),
+    );
+    facts.push(("versions", escape(&versions.join(", "))));
+    let mut html = format!(
+        "<header>\n<h1>Evaluation</h1>\n<p>{} generated items{queries} against {} real ones.</p>\n<dl>\n",
+        count(items(sides.generated)),
+        count(items(sides.real)),
+    );
+    for (name, value) in facts {
+        let _ = writeln!(html, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+    }
+    html + "</dl>\n" + &skipped(&evaluation.skipped) + "</header>\n"
+}
+
+/// What could not be read.
+fn skipped(reasons: &[String]) -> String {
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let mut html = format!(
+        "<details>\n<summary>{} could not be read and were left out</summary>\n<ul>\n",
+        counted(reasons.len(), "picture", "pictures")
+    );
+    for reason in reasons {
+        let _ = writeln!(html, "<li>{}</li>", escape(reason));
+    }
+    html + "</ul>\n</details>\n"
+}
+
+/// Pictures, or points in the plane; nothing for rows that are neither.
+fn samples(sides: Sides<'_>) -> Result<String, Error> {
+    let kind = sides.generated.sets.first().map(|set| &set.items);
+    let (title, figures) = match kind {
+        Some(Items::Pictures(_)) => {
+            let grids = pictures::grids(&sides.real.sets, &sides.generated.sets)?;
+            ("Pictures", grids)
+        }
+        Some(Items::Rows(rows)) if rows.width() == 2 => ("Points", nearness::scatter(sides)),
+        _ => return Ok(String::new()),
+    };
+    let figures = format!("<div class=\"figures\">\n{figures}</div>\n");
+    Ok(section(title, &figures))
+}
+
+/// One line in place of what cannot be shown.
+fn left_out(what: &str, why: &str) -> String {
+    format!("<p class=\"quiet\">No {what}: {}.</p>\n", escape(why))
+}
+
+/// What a set of generated items is called.
+fn name_of(set: &ItemSet) -> String {
+    set.query.clone().unwrap_or_else(|| "generated".to_owned())
+}
+
+/// At most so many of n numbers: one from each of equal stretches.
+///
+/// The place in the stretch moves on by the golden ratio, so that items in a pattern, such as class
+/// after class, are not all taken from one place of it.
+fn evenly(n: usize, most: usize) -> impl Iterator<Item = usize> {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let taken = n.min(most);
+    let start = move |at: usize| (at as u128 * n as u128 / taken as u128) as usize;
+    (0..taken).map(move |at| {
+        let room = (start(at + 1) - start(at)) as f64;
+        let place = (at as f64 * GOLDEN).fract();
+        start(at) + (place * room) as usize
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,679 @@
+//! CIFAR-7to3: the paper's main table, one GAN after the other.
+//!
+//! A chain is one GAN with everything that rests on it: classifiers, draws, measurements. It ends in a small file
+//! under `rows`, so that chains can be made in any order and on different days; what is missing is named.
+//!
+//! - [`chains`]: what is compared, and the paper's figures;
+//! - [`measure`]: accuracy by a referee, and features;
+//! - [`tables`]: the tables and pictures.
+
+mod chains;
+mod measure;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use s2m_core::proposals::Proposals;
+use s2m_core::query::Query;
+use s2m_model::bundle::Bundle;
+use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer};
+use serde::{Deserialize, Serialize};
+
+use super::Bench;
+use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
+use super::fits::{self, Court};
+use super::report::Findings;
+use super::stages::{self, Run, Stage};
+use crate::Error;
+use s2m::output::write_whole;
+use s2m::samplers::SamplerChoice;
+use s2m::settings::{CalibrationChoice, Overrides};
+use s2m_show::picture::{Canvas, Section, named_rows};
+
+use chains::{CHAINS, Chain, DATA, From, GAN, Kept, REFEREE, STEPS};
+use measure::{Figures, Gathered, Measured, Measures};
+
+/// What a chain leaves.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Made {
+    /// The trainings behind it.
+    trained: Vec<Training>,
+    lines: BTreeMap<String, Figures>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    on_the_way: Vec<OnTheWay>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    times: Option<Times>,
+    /// Items of every joint class for training, held out and for tests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    statistics: BTreeMap<String, [usize; 3]>,
+}
+
+impl Made {
+    /// Whether every line is measured.
+    fn whole(&self, chain: &Chain) -> bool {
+        let mut lines = chain.lines.iter();
+        lines.all(|line| self.lines.contains_key(line.name))
+    }
+
+    /// Puts trainings in the place of older ones of the same stages.
+    fn add(&mut self, trained: &[Training]) {
+        let again = |old: &Training| trained.iter().any(|new| new.stage == old.stage);
+        self.trained.retain(|old| !again(old));
+        self.trained.extend_from_slice(trained);
+    }
+}
+
+/// What a generator that was kept on the way is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct OnTheWay {
+    step: u64,
+    minutes: Option<f64>,
+    fid: f64,
+}
+
+/// Milliseconds for a batch of [`TIMED`] proposals.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Times {
+    /// Pictures out of the generator alone, the paper's classifiers over it, and ours.
+    generator: f64,
+    paper: Option<f64>,
+    ours: Option<f64>,
+}
+
+/// The paper's batch.
+const TIMED: usize = 64;
+
+/// A training, as its trainer says it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Training {
+    stage: String,
+    steps: Option<u64>,
+    seconds: Option<f64>,
+    device: Option<String>,
+}
+
+/// A chain and a seed, as far as it is made.
+struct Link {
+    chain: Chain,
+    seed: u64,
+    made: Option<Made>,
+}
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
+    let asked_seeds = bench.request.seeds;
+    let folder = bench.request.out.join("rows");
+    let mut links = Vec::new();
+    let mut pictures = Vec::new();
+    let mut runs: Vec<Run> = Vec::new();
+    let mut workshop = None;
+    for chain in CHAINS {
+        for &seed in chain.seeds {
+            let path = folder.join(format!("{}-seed-{seed}.json", chain.name));
+            let kept: Option<Made> = read(&path);
+            let wanted = asked_seeds.is_none_or(|seeds| seeds.contains(&seed))
+                && match bench.request.rows {
+                    Some(rows) => rows.iter().any(|row| row == chain.name),
+                    None => !kept.as_ref().is_some_and(|made| made.whole(&chain)),
+                };
+            let mut made = kept;
+            if wanted && bench.request.data.is_some() {
+                if workshop.is_none() {
+                    workshop = Workshop::open(bench, &mut runs)?;
+                }
+                if let Some(workshop) = &workshop {
+                    let save = |made: &Made| {
+                        let text = serde_json::to_string(made).expect("figures are plain");
+                        fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+                        Ok(write_whole(&path, (text + "\n").as_bytes())?)
+                    };
+                    let drawings = workshop.make(&chain, seed, &mut made, &mut runs, &save)?;
+                    if seed == chain.seeds[0] {
+                        pictures.extend(drawings);
+                    }
+                }
+            }
+            links.push(Link { chain, seed, made });
+        }
+    }
+    let tables::Shown {
+        tables,
+        missing,
+        curve,
+    } = tables::of(&links)?;
+    pictures.extend(curve.map(|curve| ("floors.png", curve)));
+    let mut seeds: Vec<u64> = links.iter().map(|link| link.seed).collect();
+    seeds.sort_unstable();
+    seeds.dedup();
+    Ok(Findings {
+        title: "CIFAR-7to3",
+        preface: vec![format!(
+            "Samples are of all seven joint classes in equal parts. Accuracy: the referee, a ResNet-9 over the seven classes, agrees with what was asked for. FID, precision, recall, density and coverage are over all joint classes together against the 7,000 test items, KID is per joint class, all on features of an InceptionV3 for ImageNet that is not the network of published FIDs: they compare lines of this table, and the paper's figures beside them are of its own network. The paper's way: MobileNetV2, all outputs on one trunk, `mh` with K = {STEPS}, its temperatures and γ. Ours: `s2m fit` and `s2m sample` with defaults, `reject` at TV 0.01; floor `defaults` is the bundle's. At most {STEPS} calls per sample. Starred: asked for a joint class of n labels with 1/n for each."
+        )],
+        seeds,
+        runs,
+        tables,
+        missing,
+        pictures,
+    })
+}
+
+fn read(path: &Path) -> Option<Made> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// What chains are made with.
+struct Workshop<'a> {
+    bench: &'a Bench<'a>,
+    evaluator: Evaluator<'a>,
+    measures: Measures<'a>,
+    queries: Vec<Query>,
+}
+
+/// The networks of a chain, each trained when it is first asked for.
+struct Networks<'w, 'a> {
+    workshop: &'w Workshop<'a>,
+    chain: &'w Chain,
+    seed: u64,
+    /// Whatever was asked for already, by name.
+    known: BTreeMap<&'static str, Option<PathBuf>>,
+    trained: Vec<Training>,
+    runs: Vec<Run>,
+}
+
+impl<'w, 'a> Networks<'w, 'a> {
+    fn new(workshop: &'w Workshop<'a>, chain: &'w Chain, seed: u64) -> Self {
+        Self {
+            workshop,
+            chain,
+            seed,
+            known: BTreeMap::new(),
+            trained: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// The folder of the generator.
+    fn generator(&mut self) -> Result<Option<PathBuf>, Error> {
+        let folder = format!("{DATA}/seed-{}", self.seed);
+        self.stage(self.chain.gan, |run| Some(run.folder.join(folder)))
+    }
+
+    /// The bundle with the paper's classifiers.
+    fn paper(&mut self) -> Result<Option<PathBuf>, Error> {
+        let seed = self.seed;
+        self.generator()?;
+        self.stage(self.chain.paper, |run| run.bundle(DATA, seed))
+    }
+
+    /// Our bundle.
+    fn ours(&mut self) -> Result<Option<PathBuf>, Error> {
+        self.fit(self.chain.ours)
+    }
+
+    /// The bundle of the network that was shown all labels.
+    fn ceiling(&mut self) -> Result<Option<PathBuf>, Error> {
+        self.fit(self.chain.ceiling)
+    }
+
+    fn stage(
+        &mut self,
+        stage: Option<Stage>,
+        found: impl FnOnce(&Run) -> Option<PathBuf>,
+    ) -> Result<Option<PathBuf>, Error> {
+        let Some(stage) = stage else { return Ok(None) };
+        if let Some(known) = self.known.get(stage.name) {
+            return Ok(known.clone());
+        }
+        let run = self.workshop.bench.place.finish_seed(&stage, self.seed)?;
+        if let Some(run) = &run {
+            self.trained.push(Training {
+                stage: stage.name.to_owned(),
+                steps: run.done.steps,
+                seconds: run.done.seconds,
+                device: run.done.device.clone(),
+            });
+            self.runs.push(run.clone());
+        }
+        let path = run.as_ref().and_then(found);
+        self.known.insert(stage.name, path.clone());
+        Ok(path)
+    }
+
+    fn fit(&mut self, fit: Option<fits::Fit>) -> Result<Option<PathBuf>, Error> {
+        let Some(fit) = fit else { return Ok(None) };
+        if let Some(known) = self.known.get(fit.name) {
+            return Ok(known.clone());
+        }
+        self.generator()?;
+        let recipe = &self.workshop.measures.recipe;
+        let path = fits::fitted(self.workshop.bench, fit, recipe, self.seed)?;
+        self.known.insert(fit.name, path.clone());
+        Ok(path)
+    }
+}
+
+impl<'a> Workshop<'a> {
+    /// None where there is no referee and nobody trains one.
+    fn open(bench: &'a Bench<'a>, runs: &mut Vec<Run>) -> Result<Option<Self>, Error> {
+        let Some(referee) = bench.place.finish(&REFEREE)? else {
+            return Ok(None);
+        };
+        let file = bench.place.run_file(&GAN)?;
+        let recipe = stages::recipe(&file, DATA).expect("a test looks for the data set");
+        let court = Court::open(bench, Some(&referee), &recipe)?;
+        runs.push(referee);
+        let Some(court) = court else {
+            return Ok(None);
+        };
+        let measures = Measures::open(bench, court, recipe)?;
+        let queries = measures.queries();
+        let classes = NonZeroUsize::new(queries.len()).unwrap_or(NonZeroUsize::MIN);
+        let samples = bench.request.samples.get().div_ceil(classes.get());
+        let samples = NonZeroUsize::new(samples).unwrap_or(NonZeroUsize::MIN);
+        let evaluator = Evaluator {
+            samples,
+            bank: samples.saturating_mul(STEPS),
+            most_calls: STEPS.get(),
+            ..bench.evaluator(STEPS)
+        };
+        if !measures.has_features() {
+            bench.progress.note(
+                "no feature network `inception/inception_v3_features.onnx.gz` in the folder of data: no FID, KID, precision, recall, density and coverage",
+            );
+        }
+        Ok(Some(Self {
+            bench,
+            evaluator,
+            measures,
+            queries,
+        }))
+    }
+
+    /// Makes a chain line by line, and keeps what there is after every one. A line whose networks are not trained,
+    /// and which nobody trains, stays as it was.
+    fn make(
+        &self,
+        chain: &Chain,
+        seed: u64,
+        made: &mut Option<Made>,
+        runs: &mut Vec<Run>,
+        save: &dyn Fn(&Made) -> Result<(), Error>,
+    ) -> Result<Vec<Drawing>, Error> {
+        let mut networks = Networks::new(self, chain, seed);
+        let mut sections = BTreeMap::new();
+        let mut order: Vec<&Kept> = chain.lines.iter().collect();
+        order.sort_by_key(|line| line.from.turn());
+        for line in order {
+            let Some(measured) = self.line(&mut networks, line)? else {
+                continue;
+            };
+            if shown(line.from) {
+                sections.insert(line.name, measured.rows());
+            }
+            let made = made.get_or_insert_default();
+            made.lines.insert(line.name.to_owned(), measured.figures);
+            made.add(&networks.trained);
+            save(made)?;
+        }
+        runs.append(&mut networks.runs);
+        let Some(made) = made.as_mut().filter(|_| !sections.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        if chain.gan.is_none() {
+            made.statistics = self.measures.statistics()?;
+        }
+        made.on_the_way = self.on_the_way(&mut networks)?;
+        made.times = self.times(&mut networks)?.or(made.times);
+        save(made)?;
+        let in_order = chain.lines.iter().filter_map(|line| {
+            Some(Section {
+                title: line.name.to_owned(),
+                rows: sections.remove(line.name)?,
+            })
+        });
+        let sections: Vec<Section> = in_order.collect();
+        let mut pictures = vec![(chain.picture, named_rows(&sections)?)];
+        if let (Some(folder), "gan") = (networks.ours()?, chain.name) {
+            pictures.extend(self.embedded(&folder)?.map(|canvas| ("tsne.png", canvas)));
+        }
+        Ok(pictures)
+    }
+
+    /// FID of the generators that were kept on the way, of as many of their first items as a line has.
+    fn on_the_way(&self, networks: &mut Networks<'_, '_>) -> Result<Vec<OnTheWay>, Error> {
+        let Some(folder) = networks.generator()?.map(|own| own.join("steps")) else {
+            return Ok(Vec::new());
+        };
+        let training = networks.trained.first();
+        let mut steps: Vec<(u64, PathBuf)> = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let path = entry.ok()?.path();
+                let step = path.file_name()?.to_str()?.parse().ok()?;
+                Some((step, path.join("generator.toml")))
+            })
+            .collect();
+        steps.sort();
+        let mut found = Vec::new();
+        for (step, path) in steps {
+            let alone = Drawn::alone(&path)?;
+            if alone.generator().entry.class.is_some() {
+                continue;
+            }
+            let identity = [self.measures.identity(), alone.identity()];
+            let identity = identity.each_ref().map(String::as_str);
+            let fid = self.evaluator.kept("cifar-on-the-way", &identity, || {
+                let some = Sampled {
+                    numbers: (0..self.bench.request.samples.get() as u64).collect(),
+                    ..Sampled::default()
+                };
+                let levels = self.evaluator.render(&alone, &some, some.numbers.len())?;
+                let levels: Vec<u8> = levels.into_iter().map(|level| level as u8).collect();
+                self.measures.fid(&levels)
+            })?;
+            let minutes = training.and_then(|training| {
+                Some(training.seconds? / 60.0 * step as f64 / training.steps? as f64)
+            });
+            found.extend(fid.map(|fid| OnTheWay { step, minutes, fid }));
+        }
+        Ok(found)
+    }
+
+    /// What a batch of proposals takes, as medians.
+    fn times(&self, networks: &mut Networks<'_, '_>) -> Result<Option<Times>, Error> {
+        let Some(folder) = networks.generator()? else {
+            return Ok(None);
+        };
+        let (Some(paper), Some(ours)) = (networks.paper()?, networks.ours()?) else {
+            return Ok(None);
+        };
+        let settings = RunSettings {
+            batch: NonZeroUsize::new(TIMED),
+            ..self.bench.request.machine.run
+        };
+        let runtime = &self.bench.runtime;
+        let alone = Drawn::alone(&folder.join("generator.toml"))?;
+        let renderer = Renderer::of(alone.generator(), runtime, &settings)?;
+        let classes = alone.generator().entry.class.as_ref();
+        let classes = vec![0; classes.map_or(0, |_| TIMED)];
+        let generator = median_of(|numbers| {
+            renderer.render(batch(numbers, &classes))?;
+            Ok(())
+        })?;
+        let scored = |folder: &Path| {
+            let scorer = Scorer::open(&Bundle::open(folder)?, runtime, &settings)?;
+            median_of(|numbers| {
+                scorer.score(batch(numbers, &classes))?;
+                Ok(())
+            })
+        };
+        Ok(Some(Times {
+            generator,
+            paper: Some(scored(&paper)?),
+            ours: Some(scored(&ours)?),
+        }))
+    }
+
+    /// Features of test items and of our samples in the plane, by joint class; none without features.
+    fn embedded(&self, folder: &Path) -> Result<Option<Canvas>, Error> {
+        if !self.measures.has_features() {
+            return Ok(None);
+        }
+        self.bench.progress.note("t-SNE");
+        let drawn = self.drawn(folder, From::Ours(None))?;
+        let mut gathered = self.drawn_items(&drawn)?;
+        for items in gathered.iter_mut().flatten() {
+            let size = items.levels.len() / items.sampled.numbers.len().max(1);
+            items.levels.truncate(size * EMBEDDED);
+        }
+        self.measures.embedded(&gathered, &self.queries, EMBEDDED)
+    }
+
+    /// One line, measured once; none where its networks are not there.
+    fn line(
+        &self,
+        networks: &mut Networks<'_, '_>,
+        line: &Kept,
+    ) -> Result<Option<Measured>, Error> {
+        let folder = match line.from {
+            From::Training => None,
+            From::Unfiltered | From::Asked(_) => networks.generator()?,
+            From::Paper { .. } => networks.paper()?,
+            From::Ours(_) => networks.ours()?,
+            From::Ceiling(_) => networks.ceiling()?,
+        };
+        let drawn = match (line.from, &folder) {
+            (From::Training, _) => None,
+            (_, None) => return Ok(None),
+            (From::Unfiltered, Some(folder)) => {
+                Some(vec![Drawn::alone(&folder.join("generator.toml"))?])
+            }
+            (From::Asked(file), Some(folder)) => Some(vec![Drawn::alone(&folder.join(file))?]),
+            (_, Some(folder)) => Some(self.drawn(folder, line.from)?),
+        };
+        let mut identity = vec![self.measures.identity(), format!("{:?}", line.from)];
+        identity.push(line.whole.to_string());
+        identity.extend(drawn.iter().flatten().map(Drawn::identity));
+        identity.push(self.evaluator.most_calls.to_string());
+        let identity: Vec<&str> = identity.iter().map(String::as_str).collect();
+        let measured = self.evaluator.kept("cifar", &identity, || {
+            self.bench.progress.note(line.name);
+            let gathered = match (line.from, drawn.as_deref(), &folder) {
+                (From::Unfiltered, Some([alone]), _) => self.unfiltered(alone)?,
+                (From::Asked(file), Some([alone]), Some(folder)) => {
+                    self.asked(alone, folder, file)?
+                }
+                (_, Some(drawn), _) => self.drawn_items(drawn)?,
+                (_, None, _) => self.training()?,
+            };
+            self.measures.measure(&gathered, &self.queries, line.whole)
+        })?;
+        Ok(Some(measured))
+    }
+
+    /// How every joint class is drawn from a bundle.
+    fn drawn(&self, folder: &Path, from: From) -> Result<Vec<Drawn<'_>>, Error> {
+        let bundle = Arc::new(Bundle::open(folder)?);
+        let drawn = self.queries.iter().map(|query| {
+            let way = way(query, from);
+            Drawn::opened(folder.to_owned(), Arc::clone(&bundle), way)
+        });
+        Ok(drawn.collect())
+    }
+
+    fn drawn_items(&self, drawn: &[Drawn<'_>]) -> Result<Vec<Option<Gathered>>, Error> {
+        let one = |(query, drawn): (&Query, &Drawn<'_>)| match self.evaluator.sample(drawn)? {
+            Finding::Refused(why) => {
+                self.bench
+                    .progress
+                    .note(&format!("{}: {why}", query.text()));
+                Ok(None)
+            }
+            Finding::Measured(sampled) => self.rendered(query, drawn, sampled).map(Some),
+        };
+        self.queries.iter().zip(drawn).map(one).collect()
+    }
+
+    fn rendered(
+        &self,
+        query: &Query,
+        drawn: &Drawn<'_>,
+        sampled: Sampled,
+    ) -> Result<Gathered, Error> {
+        let levels = self
+            .evaluator
+            .render(drawn, &sampled, sampled.numbers.len())?;
+        Ok(Gathered {
+            query: query.clone(),
+            levels: levels.into_iter().map(|level| level as u8).collect(),
+            sampled,
+        })
+    }
+
+    /// A generator that takes the joint class.
+    fn asked(
+        &self,
+        alone: &Drawn<'_>,
+        folder: &Path,
+        file: &str,
+    ) -> Result<Vec<Option<Gathered>>, Error> {
+        let path = folder.join("classes.json");
+        let fail = |reason: String| Error::Read {
+            path: path.clone(),
+            reason,
+        };
+        let text = fs::read(&path).map_err(|e| fail(e.to_string()))?;
+        let all: BTreeMap<String, Vec<String>> =
+            serde_json::from_slice(&text).map_err(|e| fail(e.to_string()))?;
+        let entry = Path::new(file).file_stem().unwrap_or_default();
+        let names = all.get(&*entry.to_string_lossy());
+        let names = names.ok_or_else(|| fail(format!("it does not say what `{file}` takes")))?;
+        let one = |query: &Query| {
+            let class = names.iter().position(|name| name == query.text());
+            let class = class.ok_or_else(|| fail(format!("it has no `{}`", query.text())))?;
+            let count = self.evaluator.samples.get();
+            let sampled = Sampled {
+                numbers: (0..count as u64).collect(),
+                classes: vec![class as u32; count],
+                calls_per_sample: 1.0,
+                ..Sampled::default()
+            };
+            self.rendered(query, alone, sampled).map(Some)
+        };
+        self.queries.iter().map(one).collect()
+    }
+
+    /// The first items of each joint class, as the referee sees them.
+    fn unfiltered(&self, alone: &Drawn<'_>) -> Result<Vec<Option<Gathered>>, Error> {
+        const AT_ONCE: u64 = 10_000;
+        let count = self.evaluator.samples.get();
+        let mut found: Vec<Vec<u64>> = vec![Vec::new(); self.queries.len()];
+        let mut first = 0;
+        while found.iter().any(|numbers| numbers.len() < count)
+            && first < self.evaluator.bank.get() as u64
+        {
+            let some = Sampled {
+                numbers: (first..first + AT_ONCE).collect(),
+                ..Sampled::default()
+            };
+            let levels = self.evaluator.render(alone, &some, AT_ONCE as usize)?;
+            let classes = self.measures.court.classes_of(&levels)?;
+            for (&number, class) in some.numbers.iter().zip(classes) {
+                let set = self.measures.court.classes[usize::from(class)];
+                let at = self.queries.iter().position(|query| query.holds(set));
+                if let Some(numbers) = at.map(|at| &mut found[at])
+                    && numbers.len() < count
+                {
+                    numbers.push(number);
+                }
+            }
+            first += AT_ONCE;
+        }
+        let one = |(query, numbers): (&Query, Vec<u64>)| {
+            if numbers.is_empty() {
+                return Ok(None);
+            }
+            let sampled = Sampled {
+                numbers,
+                calls_per_sample: 1.0,
+                ..Sampled::default()
+            };
+            self.rendered(query, alone, sampled).map(Some)
+        };
+        self.queries.iter().zip(found).map(one).collect()
+    }
+
+    fn training(&self) -> Result<Vec<Option<Gathered>>, Error> {
+        let one = |query: &Query| {
+            let count = self.evaluator.samples.get();
+            Ok(Some(Gathered {
+                query: query.clone(),
+                levels: self.measures.training(query, count)?,
+                sampled: Sampled::default(),
+            }))
+        };
+        self.queries.iter().map(one).collect()
+    }
+}
+
+/// A picture and the name of its file.
+type Drawing = (&'static str, Canvas);
+
+/// Items of every joint class and side on the picture of features.
+const EMBEDDED: usize = 150;
+
+/// Batches that are timed, after a few that are not.
+const BATCHES: u64 = 30;
+const UNTIMED: u64 = 5;
+
+/// The proposals of one call.
+fn batch<'b>(numbers: &'b [u64], classes: &'b [u32]) -> Requested<'b> {
+    Requested {
+        proposals: Proposals::new(0),
+        mixture: None,
+        numbers,
+        classes,
+    }
+}
+
+/// Median of the milliseconds that some work takes for a batch.
+fn median_of(work: impl Fn(&[u64]) -> Result<(), Error>) -> Result<f64, Error> {
+    let mut taken = Vec::new();
+    for round in 0..UNTIMED + BATCHES {
+        let first = round * TIMED as u64;
+        let numbers: Vec<u64> = (first..first + TIMED as u64).collect();
+        let begin = Instant::now();
+        work(&numbers)?;
+        if round >= UNTIMED {
+            taken.push(begin.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    taken.sort_by(f64::total_cmp);
+    Ok(taken[taken.len() / 2])
+}
+
+/// How a joint class is drawn from a bundle.
+fn way(query: &Query, from: From) -> Way<'_> {
+    let way = Way::of(query.text());
+    match from {
+        From::Paper {
+            temperature,
+            margin,
+        } => Way {
+            sampler: SamplerChoice::Mh { steps: STEPS },
+            calibration: CalibrationChoice::Paper,
+            overrides: Overrides {
+                class_temperature: (!temperature).then_some(1.0),
+                margin: (!margin).then_some(1.0),
+                ..Overrides::default()
+            },
+            ..way
+        },
+        From::Ours(floor) | From::Ceiling(floor) => Way {
+            overrides: Overrides {
+                floor,
+                ..Overrides::default()
+            },
+            ..way
+        },
+        From::Training | From::Unfiltered | From::Asked(_) => way,
+    }
+}
+
+/// Whether pictures of a line are shown.
+fn shown(from: From) -> bool {
+    match from {
+        From::Training | From::Unfiltered | From::Asked(_) | From::Ours(None) => true,
+        From::Paper {
+            temperature,
+            margin,
+        } => temperature && margin,
+        From::Ours(Some(_)) | From::Ceiling(_) => false,
+    }
+}

@@ -1,0 +1,177 @@
+//! What can keep an experiment from having results.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use s2m_core::labels::LabelsError;
+use s2m_core::query::QueryError;
+use s2m_core::weight::WeightingError;
+use s2m_data::recipe::RecipeError;
+use s2m_metrics::features::FeaturesError;
+use s2m_metrics::fid::FidError;
+use s2m_metrics::total_variation::TotalVariationError;
+use s2m_model::bundle::BundleError;
+use s2m_model::disk::ScratchError;
+use s2m_model::judge::JudgeError;
+use s2m_model::networks::NetworkError;
+use s2m_model::runtime::RuntimeError;
+use thiserror::Error;
+
+use crate::names;
+
+const DATA_HINT: &str = "pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip), and `cifar10` (its binary version) for colour";
+
+/// Why an experiment has no results.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// No experiment of that name.
+    #[error("unknown experiment `{0}`\nhint: the experiments are {list}", list = names())]
+    Unknown(String),
+    /// No folder of data was given.
+    #[error("this experiment needs pictures\nhint: {DATA_HINT}")]
+    NoData,
+    /// The folder of data lacks one.
+    #[error("there is no folder `{name}` in `{}`\nhint: {DATA_HINT}", .data.display())]
+    NoDataFolder {
+        /// The one that is missing.
+        name: String,
+        /// Where it was looked for.
+        data: PathBuf,
+    },
+    /// A seed that no run file has.
+    #[error("seed {seed} is not one of those in the run files: {known}")]
+    UnknownSeed {
+        /// The seed asked for.
+        seed: u64,
+        /// The seeds there are.
+        known: String,
+    },
+    /// Training ended without a result.
+    #[error("stage `{stage}` ended without a result; what the trainer said is above")]
+    StageFailed {
+        /// Which stage.
+        stage: &'static str,
+    },
+    /// A stage's folder holds something else.
+    #[error(
+        "stage `{stage}` was run in `{}` with another run file: {difference}\nhint: remove that folder, or choose another --work", .folder.display()
+    )]
+    OtherRun {
+        /// Which stage.
+        stage: &'static str,
+        /// Its folder.
+        folder: PathBuf,
+        /// The first difference.
+        difference: String,
+    },
+    /// Classifiers of generators that are gone.
+    #[error(
+        "stage `{stage}` was trained for another generator of {data}, seed {seed}, than stage `{gan}` has now\nhint: remove the folder of stage `{stage}`, so that it is trained again"
+    )]
+    OtherGenerator {
+        /// Which stage.
+        stage: &'static str,
+        /// The stage of its generators.
+        gan: &'static str,
+        /// Which data set.
+        data: String,
+        /// Which seed.
+        seed: u64,
+    },
+    /// Classes of a run file do not work.
+    #[error(transparent)]
+    Labels(#[from] LabelsError),
+    /// A distance between histogram and density cannot be computed.
+    #[error(transparent)]
+    TotalVariation(#[from] TotalVariationError),
+    /// A referee's features are not usable.
+    #[error("the referee's features on {data}: {source}")]
+    Features {
+        /// Which data set.
+        data: String,
+        /// What is wrong.
+        source: FeaturesError,
+    },
+    /// FID† cannot be computed.
+    #[error("FID† on {data}: {source}")]
+    Fid {
+        /// Which data set.
+        data: String,
+        /// What is wrong.
+        source: FidError,
+    },
+    /// Nothing can be drawn.
+    #[error(transparent)]
+    S2m(Box<s2m::Error>),
+    /// A bundle cannot be calibrated.
+    #[error(transparent)]
+    Calibrate(#[from] s2m_calibrate::Error),
+    /// Nothing can be measured.
+    #[error(transparent)]
+    Eval(#[from] s2m_eval::Error),
+    /// A bundle is not usable.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// A query is not usable.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// Settings do not fit a query.
+    #[error(transparent)]
+    Weighting(#[from] WeightingError),
+    /// Numbers that memory does not hold cannot be read.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
+    /// ONNX Runtime is not usable.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// A network failed.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// A referee is not usable.
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+    /// Data cannot be had.
+    #[error(transparent)]
+    Data(#[from] RecipeError),
+    /// Nothing can be trained or fitted.
+    #[error(transparent)]
+    Fit(#[from] s2m_fit::Error),
+    /// A picture cannot be drawn.
+    #[error(transparent)]
+    Picture(#[from] s2m_show::Error),
+    /// A setting is out of its range or makes no sense here.
+    #[error("{0}")]
+    Setting(String),
+    /// A file or folder cannot be written.
+    #[error("could not write `{}`: {source}", .path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("could not read `{}`: {reason}", .path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl From<s2m::Error> for Error {
+    fn from(error: s2m::Error) -> Self {
+        Self::S2m(Box::new(error))
+    }
+}
+
+impl Error {
+    /// Names the path in an error of writing.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}

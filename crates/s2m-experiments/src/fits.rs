@@ -1,0 +1,827 @@
+//! Rows of `s2m fit`: classifiers for a generator that is there already, and every joint class drawn from them.
+//!
+//! A row is one fit and one seed. It is kept in a small file of its own under `rows`, so that rows can be made
+//! apart and on different days; what is missing is named as missing. A referee judges every proposal of a bank
+//! once; what is drawn out of that bank is then known to be right or wrong.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use s2m_core::labels::{LabelSet, Labels};
+use s2m_core::query::Query;
+use s2m_data::recipe::DataRecipe;
+use s2m_model::bundle::Bundle;
+use s2m_model::judge::Judge;
+use s2m_model::manifest::PosteriorName;
+use s2m_model::probe::Said;
+use serde::{Deserialize, Serialize};
+
+use super::Bench;
+use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
+use super::line::Line;
+use super::results::Table;
+use super::stages::{self, Run};
+use crate::Error;
+use s2m::models;
+use s2m::output::write_whole;
+use s2m::presence;
+use s2m::settings::Overrides;
+use s2m_fit::{Joint, Network, Training};
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
+
+const SEEDS: [u64; 3] = [0, 1, 2];
+
+/// Proposals in a bank, per sample, and so the most calls that a sample may take.
+pub(super) const BANK: NonZeroUsize = NonZeroUsize::new(400).expect("400 is not zero");
+
+/// A temperature of the real output at which it says nothing.
+pub(super) const SILENT: f64 = 1e6;
+
+/// Floors of the tables; none for the bundle's own.
+pub(super) const FLOORS: [Option<f64>; 10] = [
+    Some(0.0),
+    Some(0.5),
+    Some(0.7),
+    Some(0.8),
+    Some(0.85),
+    Some(0.9),
+    Some(0.95),
+    Some(0.97),
+    Some(0.99),
+    None,
+];
+
+/// Where a generator comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A file in the folder of data; `{seed}` stands for the seed where there is one for each.
+    File(&'static str),
+    /// The generator of an embedded bundle.
+    Embedded(&'static str),
+    /// The generator that a stage has trained for the seed of the row.
+    Stage(&'static str),
+    /// A file in the folder of the experiment's networks, for all seeds.
+    Network(&'static str),
+}
+
+/// What is fitted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fit {
+    pub(super) title: &'static str,
+    /// Name of the row and of its files.
+    pub(super) name: &'static str,
+    pub(super) generator: Source,
+    /// What is trained; by the items where left out.
+    pub(super) network: Option<Network>,
+    /// Passes of every training, and rounds of students; as `s2m fit` chooses where left out.
+    pub(super) epochs: Option<u64>,
+    pub(super) rounds: Option<u64>,
+    /// What it is shown.
+    joint: Joint,
+    /// The way to fit the real output, where only one is looked at.
+    pub(super) way: Option<s2m_fit::Way>,
+    /// The row whose trainings it rests on, where it has none of its own.
+    pub(super) trained_by: Option<&'static str>,
+}
+
+impl Fit {
+    /// Label sets learnt from single labels, the real output in the way that `s2m fit` chooses.
+    pub(super) const fn learnt(
+        name: &'static str,
+        title: &'static str,
+        generator: Source,
+        network: Option<Network>,
+    ) -> Self {
+        Self {
+            title,
+            name,
+            generator,
+            network,
+            epochs: None,
+            rounds: None,
+            joint: Joint::Learnt,
+            way: None,
+            trained_by: None,
+        }
+    }
+
+    /// The same, in one way.
+    pub(super) const fn in_way(
+        mut self,
+        name: &'static str,
+        title: &'static str,
+        way: s2m_fit::Way,
+    ) -> Self {
+        self.trained_by = Some(self.name);
+        self.name = name;
+        self.title = title;
+        self.way = Some(way);
+        self
+    }
+
+    /// The same as a ceiling: shown every item's label set.
+    pub(super) const fn ceiling(mut self, name: &'static str, title: &'static str) -> Self {
+        self.name = name;
+        self.title = title;
+        self.joint = Joint::Supervised;
+        self.way = Some(s2m_fit::Way::Frozen);
+        self
+    }
+
+    /// Posteriors to draw by, and how much say the real output has.
+    fn ways_to_draw(self) -> &'static [Drawing] {
+        const LEARNT: &[Drawing] = &[
+            Drawing::new(PosteriorName::Levels, 1.0),
+            Drawing::new(PosteriorName::Joint, 1.0),
+            Drawing::new(PosteriorName::Joint, 0.5),
+            Drawing::new(PosteriorName::Levels, 0.0),
+            Drawing::new(PosteriorName::Joint, 0.0),
+        ];
+        const CEILING: &[Drawing] = &[
+            Drawing::new(PosteriorName::Joint, 1.0),
+            Drawing::new(PosteriorName::Joint, 0.0),
+        ];
+        match self.joint {
+            Joint::Supervised => CEILING,
+            Joint::Learnt | Joint::Left => LEARNT,
+        }
+    }
+}
+
+/// A posterior, and what share of the log odds of the real output counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Drawing {
+    posterior: PosteriorName,
+    say: f64,
+}
+
+impl Drawing {
+    const fn new(posterior: PosteriorName, say: f64) -> Self {
+        Self { posterior, say }
+    }
+
+    fn words(self) -> String {
+        let posterior = self.posterior.name();
+        match self.say {
+            1.0 => posterior.to_owned(),
+            0.0 => format!("{posterior}, no D_v"),
+            say => format!("{posterior}, {say} of D_v"),
+        }
+    }
+
+    /// The temperature of the real output in the place of a bundle's own.
+    fn real_temperature(self, own: f64) -> Option<f64> {
+        match self.say {
+            1.0 => None,
+            0.0 => Some(SILENT),
+            say => Some(own / say),
+        }
+    }
+}
+
+/// What is measured of one joint class, or the mean over those that gave samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Figures {
+    accuracy: f64,
+    predicted: f64,
+    plain: f64,
+    calls: f64,
+}
+
+/// One way to draw and one floor, with what was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Measured {
+    drawing: Drawing,
+    floor: Option<f64>,
+    /// Every joint class by its query; null where nothing was drawn within the calls.
+    classes: BTreeMap<String, Option<Figures>>,
+}
+
+impl Measured {
+    /// Joint classes that gave samples.
+    fn found(&self) -> Vec<Figures> {
+        self.classes.values().copied().flatten().collect()
+    }
+
+    fn means(&self) -> Option<Figures> {
+        let found = self.found();
+        let mean = |of: fn(&Figures) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
+        (!found.is_empty()).then(|| Figures {
+            accuracy: mean(|f| f.accuracy),
+            predicted: mean(|f| f.predicted),
+            plain: mean(|f| f.plain),
+            calls: mean(|f| f.calls),
+        })
+    }
+}
+
+/// Whether the data has a joint class, as calibration says it and as it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Presence {
+    verdict: String,
+    /// Held-out items that reach its floor.
+    reached: usize,
+    exists: bool,
+}
+
+/// One fit and seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Row {
+    /// What calibration says about each joint class: whether the data has it.
+    presence: BTreeMap<String, Presence>,
+    measured: Vec<Measured>,
+}
+
+/// Everything that rows of fits rest on.
+pub(super) struct Subject<'a> {
+    /// The data that is fitted to.
+    pub(super) recipe: DataRecipe,
+    pub(super) fits: &'a [Fit],
+    /// Who judges; none where there is no referee yet.
+    pub(super) court: Option<Court>,
+}
+
+/// Rows as tables.
+pub(super) struct Rows {
+    pub(super) seeds: Vec<u64>,
+    pub(super) tables: Vec<Table>,
+    pub(super) missing: Vec<String>,
+    /// How far predictions of label sets are off.
+    pub(super) prediction: Option<Canvas>,
+}
+
+/// The seeds that are asked for.
+pub(super) fn seeds(bench: &Bench<'_>) -> Vec<u64> {
+    let asked = bench.request.seeds;
+    let of = |seed: &u64| asked.is_none_or(|wanted| wanted.contains(seed));
+    SEEDS.into_iter().filter(of).collect()
+}
+
+/// Makes the rows that are asked for, and takes the others from what is there.
+pub(super) fn rows(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Rows, Error> {
+    let seeds = seeds(bench);
+    let evaluator = Evaluator {
+        most_calls: BANK.get(),
+        ..bench.evaluator(BANK)
+    };
+    let mut table = means_table();
+    let mut held = Table::new(
+        "What the data has, as calibration says it, with held-out items that reach the floor",
+        &["fit", "present", "undecided", "absent"],
+    );
+    let mut missing = Vec::new();
+    let mut errors = Vec::new();
+    let folder = bench.request.out.join("rows");
+    for fit in subject.fits {
+        let wanted = bench.request.rows;
+        let asked = wanted.is_none_or(|rows| rows.iter().any(|row| row == fit.name));
+        let mut found = Vec::new();
+        for &seed in &seeds {
+            let path = folder.join(format!("{}-seed-{seed}.json", fit.name));
+            let made = match &subject.court {
+                Some(court) if asked => fitted(bench, *fit, &subject.recipe, seed)?
+                    .map(|folder| court.measure(&evaluator, *fit, folder))
+                    .transpose()?,
+                _ => None,
+            };
+            if let Some(row) = &made {
+                let text = serde_json::to_string(row).expect("figures are plain");
+                fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+                write_whole(&path, (text + "\n").as_bytes())?;
+            }
+            let row = made.or_else(|| read(&path));
+            if let Some(row) = &row {
+                held.rows
+                    .push(row.presence(&format!("{}, seed {seed}", fit.title)));
+            }
+            found.push((seed, row));
+        }
+        add_rows(&mut table, &mut missing, *fit, &found)?;
+        if fit.way.is_none() {
+            errors.push((fit.title, found));
+        }
+    }
+    Ok(Rows {
+        seeds,
+        tables: vec![table, held],
+        missing,
+        prediction: prediction(&errors),
+    })
+}
+
+/// A fit, and its rows by seed.
+type Found = (&'static str, Vec<(u64, Option<Row>)>);
+
+/// Predicted less measured purity along the floors, means over seeds: with networks that had no part in selecting,
+/// and with the one that selected. One chart with the real output's say, one without.
+fn prediction(fits: &[Found]) -> Option<Canvas> {
+    type Predicted = fn(&Figures) -> f64;
+    let by: [(&str, Predicted); 2] = [
+        ("by others", |means| means.predicted),
+        ("plain", |means| means.plain),
+    ];
+    let chart = |say: f64| {
+        let mut curves = Vec::new();
+        for (title, rows) in fits {
+            for (name, predicted) in by {
+                let at = |floor: f64| {
+                    let measured = rows.iter().filter_map(|(_, row)| row.as_ref());
+                    let wanted = |m: &&Measured| {
+                        m.drawing == Drawing::new(PosteriorName::Joint, say)
+                            && m.floor == Some(floor)
+                    };
+                    let errors: Vec<f64> = measured
+                        .filter_map(|row| row.measured.iter().find(wanted)?.means())
+                        .map(|means| 100.0 * (predicted(&means) - means.accuracy))
+                        .collect();
+                    let count = errors.len() as f64;
+                    (!errors.is_empty()).then(|| [floor, errors.iter().sum::<f64>() / count])
+                };
+                let points: Vec<[f64; 2]> = FLOORS.into_iter().flatten().filter_map(at).collect();
+                if !points.is_empty() {
+                    let name = format!("{title}: {name}");
+                    curves.push(Curve { name, points });
+                }
+            }
+        }
+        Chart {
+            title: match say {
+                0.0 => "the same without D_v".to_owned(),
+                _ => "predicted less right, points".to_owned(),
+            },
+            x: "floor".to_owned(),
+            curves,
+            logarithmic: [false, false],
+        }
+    };
+    let both = [chart(1.0), chart(0.0)];
+    let any = both.iter().any(|chart| !chart.curves.is_empty());
+    any.then(|| charts(&both))
+}
+
+fn means_table() -> Table {
+    Table::new(
+        "All joint classes that the data has, means",
+        &[
+            "posterior",
+            "floor",
+            "right %",
+            "predicted %",
+            "plain prediction %",
+            "calls per sample",
+            "classes",
+            "seeds",
+        ],
+    )
+}
+
+/// What an earlier run has left of a row.
+fn read(path: &Path) -> Option<Row> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+impl Row {
+    /// The line of what the data has.
+    fn presence(&self, name: &str) -> Vec<String> {
+        let of = |verdict: &str| {
+            let named = self
+                .presence
+                .iter()
+                .filter(|(_, told)| told.verdict == verdict);
+            let named = named.map(|(query, told)| {
+                let truth = if told.exists {
+                    ""
+                } else {
+                    ", which nothing has"
+                };
+                format!("`{query}` ({} items{truth})", told.reached)
+            });
+            named.collect::<Vec<_>>().join(", ")
+        };
+        vec![
+            name.to_owned(),
+            of("present"),
+            of("undecided"),
+            of("absent"),
+        ]
+    }
+}
+
+/// The rows of one fit.
+fn add_rows(
+    table: &mut Table,
+    missing: &mut Vec<String>,
+    fit: Fit,
+    found: &[(u64, Option<Row>)],
+) -> Result<(), Error> {
+    let seeds: Vec<u64> = found.iter().map(|(seed, _)| *seed).collect();
+    for drawing in fit.ways_to_draw() {
+        for floor in FLOORS {
+            let name = format!("{}, {}", fit.title, drawing.words());
+            let line = Line::measure(&name, &seeds, |seed| {
+                let own = found.iter().find(|(own, _)| *own == seed);
+                let rows = own.and_then(|(_, row)| row.as_ref());
+                let wanted = |row: &&Measured| row.drawing == *drawing && row.floor == floor;
+                let row = rows.and_then(|row| row.measured.iter().find(wanted));
+                Ok(row.map(|row| match row.means() {
+                    Some(means) => Finding::Measured((means, row.found().len())),
+                    None => Finding::Refused("no joint class gave samples".to_owned()),
+                }))
+            })?;
+            // A fit that is missing is missing at every floor.
+            for text in line.missing() {
+                if !missing.contains(&text) {
+                    missing.push(text);
+                }
+            }
+            // What nobody has measured yet is named below the table.
+            if line.measured().next().is_none() {
+                continue;
+            }
+            table.rows.push(vec![
+                line.name.clone(),
+                floor.map_or("own".to_owned(), |floor| floor.to_string()),
+                line.cell(2, |(m, _): &(Figures, usize)| Some(100.0 * m.accuracy)),
+                line.cell(2, |(m, _)| Some(100.0 * m.predicted)),
+                line.cell(2, |(m, _)| Some(100.0 * m.plain)),
+                line.cell(1, |(m, _)| Some(m.calls)),
+                line.cell(1, |(_, classes)| Some(*classes as f64)),
+                line.seeds(),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+impl Source {
+    /// The generator as a file, where it is there.
+    fn file(
+        self,
+        work: &Path,
+        data: Option<&Path>,
+        (recipe, seed): (&str, u64),
+    ) -> Result<Option<PathBuf>, Error> {
+        match self {
+            Self::File(name) => {
+                let name = name.replace("{seed}", &seed.to_string());
+                let path = data.map(|data| data.join(name));
+                Ok(path.filter(|path| path.is_file()))
+            }
+            Self::Embedded(model) => {
+                let files = models::files(Path::new(model))?;
+                let name = &models::open(Path::new(model))?
+                    .manifest()
+                    .generator
+                    .file
+                    .clone();
+                let path = work.join(format!("{model}-generator.onnx"));
+                let found = files.iter().find(|(file, _)| file == name);
+                if let Some((_, bytes)) = found {
+                    write_whole(&path, bytes)?;
+                }
+                Ok(found.map(|_| path))
+            }
+            Self::Stage(name) => {
+                let folder = work.join(stages::seeded(name, seed));
+                let path = folder.join(format!("{recipe}/seed-{seed}/generator.onnx"));
+                Ok(Some(path).filter(|path| path.is_file()))
+            }
+            Self::Network(name) => Ok(Some(work.join(name)).filter(|path| path.is_file())),
+        }
+    }
+}
+
+/// The bundle of a fit, made now where it is not there; none where nobody trains.
+pub(super) fn fitted(
+    bench: &Bench<'_>,
+    fit: Fit,
+    recipe: &DataRecipe,
+    seed: u64,
+) -> Result<Option<PathBuf>, Error> {
+    let training = Training {
+        network: fit.network,
+        epochs: fit.epochs,
+        rounds: fit.rounds,
+        joint: fit.joint,
+        seed,
+        way: fit.way,
+        ..Training::default()
+    };
+    let folder = &bench.place.work;
+    let out = folder.join(format!("{}-seed-{seed}.s2m", fit.name));
+    if out.is_dir() {
+        return Ok(Some(out));
+    }
+    let Some(trainer) = bench.place.trainer else {
+        return Ok(None);
+    };
+    fs::create_dir_all(folder).map_err(Error::write(folder))?;
+    let of = (recipe.name.as_str(), seed);
+    let Some(generator) = fit.generator.file(folder, bench.place.data, of)? else {
+        return Ok(None);
+    };
+    let text = toml::to_string(recipe).map_err(|e| Error::Setting(e.to_string()))?;
+    let recipe = folder.join(format!("{}.toml", recipe.name));
+    write_whole(&recipe, text.as_bytes())?;
+    let trained_by = fit.trained_by.unwrap_or(fit.name);
+    let work = folder.join(format!("{trained_by}-seed-{seed}-fit"));
+    let request = s2m_fit::Request {
+        generator: Some(&generator),
+        data: &recipe,
+        out: &out,
+        work: Some(&work),
+        said: Said::default(),
+        labelling: None,
+        training,
+        onnxruntime: bench.request.machine.onnxruntime,
+        replace: false,
+    };
+    match s2m_fit::fit(&request, trainer, bench.progress)? {
+        s2m_fit::Answer::Fitted(_) => Ok(Some(out)),
+        s2m_fit::Answer::No => Err(Error::StageFailed { stage: "fit" }),
+    }
+}
+
+/// Who judges, and what the original classes mean.
+pub(super) struct Court {
+    pub(super) judge: Judge,
+    pub(super) classes: Vec<LabelSet>,
+    pub(super) labels: Labels,
+}
+
+impl Court {
+    /// The referee of a finished stage, for the classes of a recipe; none where it is not trained.
+    pub(super) fn open(
+        bench: &Bench<'_>,
+        referee: Option<&Run>,
+        recipe: &DataRecipe,
+    ) -> Result<Option<Self>, Error> {
+        let Some(referee) = referee else {
+            return Ok(None);
+        };
+        let path = referee.folder.join("referee.onnx");
+        let settings = &bench.request.machine.run;
+        let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
+        Self::new(judge, recipe).map(Some)
+    }
+
+    fn new(judge: Judge, recipe: &DataRecipe) -> Result<Self, Error> {
+        let names = recipe.classes.iter().map(|class| class.name.clone());
+        let labels = Labels::new(names)?;
+        let count = judge.output_sizes().next().unwrap_or(0);
+        let of = |class: usize| {
+            let has = |label: &usize| {
+                recipe.classes[*label]
+                    .of
+                    .iter()
+                    .any(|&c| c as usize == class)
+            };
+            (0..labels.len()).filter(has).collect()
+        };
+        Ok(Self {
+            judge,
+            classes: (0..count).map(of).collect(),
+            labels,
+        })
+    }
+
+    /// Whether any class satisfies a query.
+    pub(super) fn exists(&self, query: &Query) -> bool {
+        self.classes.iter().any(|set| query.holds(*set))
+    }
+
+    /// Which class each picture is of, given as levels with channels last.
+    pub(super) fn classes_of(&self, levels: &[f32]) -> Result<Vec<u8>, Error> {
+        let size: usize = self.judge.item_shape().iter().product();
+        let channels = self.judge.item_shape()[0];
+        let plane = size / channels;
+        let mut items = vec![0.0; levels.len()];
+        for (item, picture) in items.chunks_exact_mut(size).zip(levels.chunks_exact(size)) {
+            for (at, value) in item.iter_mut().enumerate() {
+                *value = 2.0 * picture[at % plane * channels + at / plane] / 255.0 - 1.0;
+            }
+        }
+        let logits = self.judge.judge(&items)?.swap_remove(0);
+        let best = |row: &[f32]| {
+            let by_logit = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+            by_logit.map_or(0, |(class, _)| class as u8)
+        };
+        Ok(logits.chunks_exact(self.classes.len()).map(best).collect())
+    }
+
+    /// The class of every proposal of a bundle's bank.
+    fn verdicts(&self, evaluator: &Evaluator<'_>, folder: &Path) -> Result<Vec<u8>, Error> {
+        let drawn = Drawn::query(
+            folder.to_owned(),
+            Way::of(self.labels.names().next().unwrap_or_default()),
+        )?;
+        let count = evaluator.bank.get() as u64;
+        let generator = drawn.generator().digest().to_string();
+        let identity = [self.judge.sha256(), &generator, &count.to_string()];
+        evaluator.kept("verdicts", &identity, || {
+            let progress = evaluator.progress;
+            progress.begin("judging the bank", Some(count));
+            let mut classes = Vec::new();
+            for first in (0..count).step_by(JUDGED) {
+                let numbers: Vec<u64> = (first..count.min(first + JUDGED as u64)).collect();
+                let judged = numbers.len();
+                let some = Sampled {
+                    numbers,
+                    ..Sampled::default()
+                };
+                let levels = evaluator.render(&drawn, &some, judged)?;
+                classes.extend(self.classes_of(&levels)?);
+                progress.at(first + judged as u64);
+            }
+            progress.end();
+            Ok(classes)
+        })
+    }
+
+    /// Every way to draw and floor of one fit.
+    fn measure(&self, evaluator: &Evaluator<'_>, fit: Fit, folder: PathBuf) -> Result<Row, Error> {
+        let judged = Judged {
+            court: self,
+            verdicts: self.verdicts(evaluator, &folder)?,
+            bundle: Arc::new(Bundle::open(&folder)?),
+            folder,
+        };
+        let mut rows = Vec::new();
+        for &drawing in fit.ways_to_draw() {
+            for floor in FLOORS {
+                let mut classes = BTreeMap::new();
+                for query in Query::all_joint(&self.labels).filter(|query| self.exists(query)) {
+                    let found = judged.figures(evaluator, &query, drawing, floor)?;
+                    classes.insert(query.text().to_owned(), found.measured().copied());
+                }
+                rows.push(Measured {
+                    drawing,
+                    floor,
+                    classes,
+                });
+            }
+        }
+        Ok(Row {
+            presence: judged.presence(),
+            measured: rows,
+        })
+    }
+}
+
+/// Pictures that are rendered and judged at once.
+const JUDGED: usize = 25_000;
+
+/// A bundle of whose bank every proposal was judged.
+struct Judged<'a> {
+    court: &'a Court,
+    verdicts: Vec<u8>,
+    folder: PathBuf,
+    bundle: Arc<Bundle>,
+}
+
+impl Judged<'_> {
+    fn figures(
+        &self,
+        evaluator: &Evaluator<'_>,
+        query: &Query,
+        drawing: Drawing,
+        floor: Option<f64>,
+    ) -> Result<Finding<Figures>, Error> {
+        let way = Way {
+            posterior: Some(drawing.posterior),
+            overrides: Overrides {
+                floor,
+                real_temperature: drawing.real_temperature(self.own_temperature(drawing.posterior)),
+                ..Overrides::default()
+            },
+            ..Way::of(query.text())
+        };
+        let drawn = Drawn::opened(self.folder.clone(), Arc::clone(&self.bundle), way);
+        let identity = [self.court.judge.sha256(), "fits"];
+        evaluator.measure_numbers("fits", &identity, &drawn, |sampled| {
+            Ok(Figures {
+                accuracy: self.right(query, &sampled.numbers),
+                predicted: sampled.predicted_purity.unwrap_or(0.0),
+                plain: sampled.plain_purity.unwrap_or(0.0),
+                calls: sampled.calls_per_sample,
+            })
+        })
+    }
+
+    /// What calibration says about each joint class: whether the data has it.
+    fn presence(&self) -> BTreeMap<String, Presence> {
+        let queries = Query::all_joint(&self.court.labels);
+        let of = |query: Query| {
+            let seen = presence::of(&self.bundle, &query)?;
+            let told = Presence {
+                verdict: seen.verdict.name().to_owned(),
+                reached: seen.counted.reached,
+                exists: self.court.exists(&query),
+            };
+            Some((query.text().to_owned(), told))
+        };
+        queries.filter_map(of).collect()
+    }
+
+    /// Temperature of the real output under a posterior, as the bundle was calibrated.
+    fn own_temperature(&self, posterior: PosteriorName) -> f64 {
+        let manifest = self.bundle.manifest();
+        let entry = match (posterior, &manifest.levels) {
+            (PosteriorName::Levels, Some(levels)) => levels,
+            _ => &manifest.calibration,
+        };
+        entry.temperature.real
+    }
+
+    /// Share of proposals that satisfy a query; no sampler goes beyond the bank.
+    fn right(&self, query: &Query, numbers: &[u64]) -> f64 {
+        let holds = |number: &&u64| {
+            let class = self.verdicts.get(**number as usize);
+            class.is_some_and(|&class| query.holds(self.court.classes[usize::from(class)]))
+        };
+        numbers.iter().filter(holds).count() as f64 / numbers.len().max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two classes of samples, one of which gave none; rows that are there and rows that are missing.
+    #[test]
+    fn rows_are_means_over_what_gave_samples_and_missing_ones_are_named() {
+        let figures = |accuracy, calls| {
+            Some(Figures {
+                accuracy,
+                predicted: 0.9,
+                plain: 0.8,
+                calls,
+            })
+        };
+        let row = |floor, found: [Option<Figures>; 3]| Measured {
+            drawing: Drawing::new(PosteriorName::Joint, 1.0),
+            floor: Some(floor),
+            classes: ["A", "B", "C"]
+                .map(str::to_owned)
+                .into_iter()
+                .zip(found)
+                .collect(),
+        };
+        let some = row(0.9, [figures(0.5, 10.0), None, figures(1.0, 30.0)]);
+        let means = some.means().unwrap();
+        assert_eq!((means.accuracy, means.calls), (0.75, 20.0));
+        let none = row(0.95, [None; 3]);
+        assert_eq!(none.means(), None);
+        let mut table = Table::new("", &[""; 8]);
+        let mut missing = Vec::new();
+        let source = Source::File("generator.onnx");
+        let ceiling = Fit::learnt("resnet9", "ResNet-9", source, None)
+            .ceiling("ceiling", "ResNet-9, all labels (ceiling)");
+        let row = Row {
+            presence: [("A", "present", 20, true), ("B", "absent", 1, false)]
+                .map(|(query, verdict, reached, exists)| {
+                    let told = Presence {
+                        verdict: verdict.to_owned(),
+                        reached,
+                        exists,
+                    };
+                    (query.to_owned(), told)
+                })
+                .into(),
+            measured: vec![some, none],
+        };
+        let line = row.presence("ResNet-9, seed 0");
+        let absent = "`B` (1 items, which nothing has)";
+        assert_eq!(line, ["ResNet-9, seed 0", "`A` (20 items)", "", absent]);
+        let found = [(0, Some(row)), (1, None)];
+        add_rows(&mut table, &mut missing, ceiling, &found).unwrap();
+        assert_eq!(
+            table.rows,
+            [[
+                "ResNet-9, all labels (ceiling), joint",
+                "0.9",
+                "75.00",
+                "90.00",
+                "80.00",
+                "20.0",
+                "2.0",
+                "0; 1 missing"
+            ]]
+        );
+        let name = "ResNet-9, all labels (ceiling), joint";
+        for wanted in [
+            format!("{name}, seed 0: no joint class gave samples"),
+            format!("{name}, seed 0, 1: not trained"),
+            format!("{name}, no D_v, seed 0, 1: not trained"),
+        ] {
+            assert_eq!(
+                missing.iter().filter(|m| **m == wanted).count(),
+                1,
+                "{missing:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What can keep a bundle from being fitted.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use s2m_data::recipe::RecipeError;
+use s2m_model::bundle::BundleError;
+use s2m_model::disk::{LockError, StagingError};
+use s2m_model::probe::ProbeError;
+use s2m_model::runtime::RuntimeError;
+use thiserror::Error;
+
+use crate::trainer::{LIBRARY, PROGRAM};
+
+/// Why nothing can be fitted.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The generator is not usable.
+    #[error(transparent)]
+    Generator(#[from] ProbeError),
+    /// Generator and data do not go together.
+    #[error("the generator makes {made}, the data holds {held}")]
+    Mismatch {
+        /// What the generator makes.
+        made: String,
+        /// What the data holds.
+        held: String,
+    },
+    /// The name of the bundle is none.
+    #[error("`{}` is no name for a bundle\nhint: give --out NAME.s2m", .0.display())]
+    Name(PathBuf),
+    /// There is nothing to generate with.
+    #[error(
+        "there is no generator\nhint: give --generator G.onnx, or --from MODEL to add labels to a bundle"
+    )]
+    NoGenerator,
+    /// Classes of a conditional generator are its labels.
+    #[error(
+        "labels cannot be added to a conditional generator, whose classes are its labels\nhint: fit anew with --generator"
+    )]
+    Conditional,
+    /// The second executable is not there.
+    #[error("`{PROGRAM}` was not found beside `s2m` or on PATH\nhint: `make train` builds it")]
+    NoProgram,
+    /// Libtorch is not there.
+    #[error(
+        "libtorch was not found\nhint: `make train` fetches it; or pass --libtorch DIR, or point LIBTORCH at the `torch` folder of an installed PyTorch"
+    )]
+    NoLibtorch,
+    /// An explicit folder is wrong.
+    #[error("no libtorch in `{}`, named by {by}: there is no `{LIBRARY}` and no `torch/{LIBRARY}`", .folder.display())]
+    NotLibtorch {
+        /// The folder.
+        folder: PathBuf,
+        /// Who named it.
+        by: &'static str,
+    },
+    /// The program could not be started.
+    #[error("could not start `{}`: {source}", .program.display())]
+    Start {
+        /// Which program.
+        program: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It could not run.
+    #[error("`{PROGRAM} {kind}` could not run ({status}); what it said is above")]
+    CouldNotRun {
+        /// What was to be trained.
+        kind: &'static str,
+        /// How it ended.
+        status: String,
+    },
+    /// A bundle cannot be calibrated.
+    #[error(transparent)]
+    Calibrate(#[from] s2m_calibrate::Error),
+    /// A model cannot be opened, or a bundle not written.
+    #[error(transparent)]
+    S2m(Box<s2m::Error>),
+    /// A bundle is not usable.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// Data cannot be had.
+    #[error(transparent)]
+    Data(#[from] RecipeError),
+    /// Data of no known form.
+    #[error("`{}` is no data that is told by itself: a folder with a folder of pictures per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
+    UnknownData(PathBuf),
+    /// ONNX Runtime is not usable.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The bundle's folder cannot be made.
+    #[error(transparent)]
+    Staging(#[from] StagingError),
+    /// Somebody else writes there.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A setting is out of its range or makes no sense here.
+    #[error("{0}")]
+    Setting(String),
+    /// A file or folder cannot be written.
+    #[error("could not write `{}`: {source}", .path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("could not read `{}`: {reason}", .path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl From<s2m::Error> for Error {
+    fn from(error: s2m::Error) -> Self {
+        Self::S2m(Box::new(error))
+    }
+}
+
+impl Error {
+    /// Names the path in an error of writing.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What people look at: pictures of samples, pages that hold all that they show, and what long work says.
+//!
+//! Nothing here knows of models or queries.
+
+mod error;
+pub mod page;
+pub mod picture;
+pub mod progress;
+pub mod talk;
+
+pub use error::Error;

@@ -1,0 +1,450 @@
+//! Plots as SVG inside the page: points in the plane and curves.
+//!
+//! Colours are written as for a light page; the page's style sheet, made from the same list, exchanges
+//! them on a dark one. Each kind of point has a shape of its own, so that colour is never all there is.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use plotters::prelude::*;
+
+use super::axis::Axis;
+use super::html::escape;
+
+/// Colours of real items, then of queries: on a light page, and on a dark one.
+pub const COLOURS: [[&str; 2]; 7] = [
+    ["#767C87", "#9097A3"],
+    ["#0069AA", "#4FA8E8"],
+    ["#C84B00", "#F28C4B"],
+    ["#007F5C", "#3CC49B"],
+    ["#A64C86", "#DE8FC2"],
+    ["#8A6A00", "#D9B23B"],
+    ["#3F3FBF", "#9A97FF"],
+];
+/// Colour of text and frames, and of the lines behind curves.
+pub const INK: [&str; 2] = ["#4A4F58", "#B4BAC4"];
+pub const GUIDE: [&str; 2] = ["#E3E6EB", "#2F343C"];
+
+/// Most groups that have a shape and colour of their own, beside the real items.
+pub const MOST_GROUPS: usize = COLOURS.len() - 1;
+
+/// Shapes of groups as corners about their middle; real items are discs.
+const SHAPES: [&[[i32; 2]]; MOST_GROUPS] = [
+    &[[0, -8], [7, 5], [-7, 5]],
+    &[[-5, -5], [5, -5], [5, 5], [-5, 5]],
+    &[[0, -8], [7, 0], [0, 8], [-7, 0]],
+    &[[0, 8], [7, -5], [-7, -5]],
+    &[
+        [-2, -8],
+        [2, -8],
+        [2, -2],
+        [8, -2],
+        [8, 2],
+        [2, 2],
+        [2, 8],
+        [-2, 8],
+        [-2, 2],
+        [-8, 2],
+        [-8, -2],
+        [-2, -2],
+    ],
+    &[
+        [-7, -4],
+        [-4, -7],
+        [0, -3],
+        [4, -7],
+        [7, -4],
+        [3, 0],
+        [7, 4],
+        [4, 7],
+        [0, 3],
+        [-4, 7],
+        [-7, 4],
+        [-3, 0],
+    ],
+];
+const DISC_RADIUS: i32 = 5;
+const OPACITY: f64 = 0.75;
+
+/// Units of a drawing; on a screen it takes about half as many pixels.
+const PLANE_SIDE: u32 = 720;
+const CURVE_SIZE: [u32; 2] = [800, 580];
+const TEXT: u32 = 30;
+const LEFT: u32 = 100;
+const BELOW: u32 = 92;
+const MARGIN: u32 = 24;
+
+/// Share of values at each end that do not decide where an axis ends …
+const OUTLYING: f64 = 0.005;
+/// … but are shown up to this share of the others' span beyond them.
+const REACH: f64 = 0.25;
+/// Share of an axis left blank at each end.
+const BLANK: f64 = 0.05;
+
+/// Items that are drawn alike.
+pub struct Group {
+    /// Its name, not yet safe for the page.
+    pub name: String,
+    /// Places in the plane.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// Whether the numbers at the axes mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axes {
+    /// They are written.
+    Numbered,
+    /// Only a frame is drawn.
+    Bare,
+}
+
+/// What is seen of the plane; a step is as long across as it is up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View([Range<f64>; 2]);
+
+impl View {
+    /// All points but far outliers.
+    pub fn of<'a>(points: impl Iterator<Item = &'a [f64; 2]>) -> Self {
+        let points: Vec<&[f64; 2]> = points.collect();
+        let bulk = [0, 1].map(|axis| {
+            let mut values: Vec<f64> = points.iter().map(|point| point[axis]).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            let last = values.len().saturating_sub(1);
+            let cut = (last as f64 * OUTLYING) as usize;
+            let at = |at: usize| values.get(at).copied().unwrap_or(0.0);
+            let (low, high) = (at(cut), at(last - cut));
+            let reach = (high - low) * REACH;
+            [at(0).max(low - reach), at(last).min(high + reach)]
+        });
+        let span = bulk
+            .iter()
+            .fold(0.0, |most: f64, [low, high]| most.max(high - low));
+        let far = bulk
+            .as_flattened()
+            .iter()
+            .fold(0.0, |most: f64, end| most.max(end.abs()));
+        // Points on one place get an axis on which their digits differ.
+        let span = if span > far * 1e-9 {
+            span
+        } else {
+            far.max(1.0)
+        };
+        let half = span * (0.5 + BLANK);
+        Self(bulk.map(|[low, high]| {
+            let middle = f64::midpoint(low, high);
+            middle - half..middle + half
+        }))
+    }
+
+    fn shows(&self, point: &[f64; 2]) -> bool {
+        self.0[0].contains(&point[0]) && self.0[1].contains(&point[1])
+    }
+
+    /// How many points lie outside.
+    pub fn hidden<'a>(&self, points: impl Iterator<Item = &'a [f64; 2]>) -> usize {
+        points.filter(|point| !self.shows(point)).count()
+    }
+}
+
+/// Points in the plane: real items, then groups that lie over them.
+pub fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str) -> String {
+    let [left, below, margin] = match axes {
+        Axes::Numbered => [LEFT, TEXT + MARGIN, MARGIN],
+        Axes::Bare => [0, 0, 2],
+    };
+    let size = (PLANE_SIDE + left, PLANE_SIDE + below);
+    let svg = drawing(size, |root| {
+        let [x, y] = [0, 1].map(|axis| Axis::over(view.0[axis].clone()));
+        let mut chart = ChartBuilder::on(root)
+            .margin(margin)
+            .x_label_area_size(below)
+            .y_label_area_size(left)
+            .build_cartesian_2d(x, y)?;
+        let mut mesh = chart.configure_mesh();
+        mesh.bold_line_style(colour(GUIDE[0]))
+            .axis_style(colour(INK[0]));
+        mesh.label_style(("sans-serif", TEXT).into_font().color(&colour(INK[0])));
+        if axes == Axes::Bare {
+            mesh.disable_mesh().disable_axes();
+        }
+        mesh.draw()?;
+        let corners = [0, 1].map(|axis| [view.0[axis].start, view.0[axis].end]);
+        let [[left, right], [bottom, top]] = corners;
+        let frame = colour(GUIDE[0]).stroke_width(2);
+        chart.draw_series([Rectangle::new([(left, bottom), (right, top)], frame)])?;
+        let seen = |group: &Group| -> Vec<(f64, f64)> {
+            let shown = group.points.iter().filter(|point| view.shows(point));
+            shown.map(|&[x, y]| (x, y)).collect()
+        };
+        let paint = |at: usize| colour(COLOURS[at][0]).mix(OPACITY).filled();
+        chart.draw_series(
+            seen(real)
+                .into_iter()
+                .map(|point| Circle::new(point, DISC_RADIUS, paint(0))),
+        )?;
+        for (at, group) in groups.iter().enumerate().take(MOST_GROUPS) {
+            let corners: Vec<(i32, i32)> = SHAPES[at].iter().map(|&[x, y]| (x, y)).collect();
+            chart.draw_series(seen(group).into_iter().map(|point| {
+                EmptyElement::at(point) + Polygon::new(corners.clone(), paint(at + 1))
+            }))?;
+        }
+        Ok(())
+    });
+    let svg = named(&svg, "plane", alt);
+    let groups = groups.iter().enumerate().take(MOST_GROUPS);
+    let marks = groups.map(|(at, group)| (group_mark(at), group.name.as_str()));
+    legend(std::iter::once((real_mark(), real.name.as_str())).chain(marks)) + &svg
+}
+
+/// Shares of two lists of rising values at or below each value: real items dashed, others in full.
+///
+/// Both lists hold a value, and the last of one is above zero.
+pub fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
+    let end = reach(real, generated) * (1.0 + BLANK);
+    let svg = drawing(CURVE_SIZE.into(), |root| {
+        let (x, y) = (Axis::over(0.0..end), Axis::over(0.0..1.0));
+        let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
+        let mut chart = ChartBuilder::on(root)
+            .margin(MARGIN)
+            .x_label_area_size(BELOW)
+            .y_label_area_size(LEFT + TEXT)
+            .build_cartesian_2d(x, y)?;
+        chart
+            .configure_mesh()
+            .bold_line_style(colour(GUIDE[0]))
+            .axis_style(colour(INK[0]))
+            .label_style(("sans-serif", TEXT).into_font().color(&colour(INK[0])))
+            .y_label_formatter(&percent)
+            .x_desc("distance to the nearest real item")
+            .y_desc("share of items within it")
+            .draw()?;
+        for (values, at) in [(real, 0), (generated, 1)] {
+            let style = colour(COLOURS[at][0]).stroke_width(4);
+            chart.draw_series(LineSeries::new(steps(values, end), style))?;
+        }
+        Ok(())
+    });
+    let marks = [0, 1].map(|at| {
+        let path = format!(
+            "<path d=\"M-9 0H9\" stroke=\"{}\" stroke-width=\"4\"/>",
+            COLOURS[at][0]
+        );
+        mark(&path)
+    });
+    let [dashed, full] = marks;
+    let names = [
+        (dashed, "real to the nearest other real"),
+        (full, "generated to the nearest real"),
+    ];
+    legend(names.into_iter()) + &named(&svg, "curves", alt)
+}
+
+/// Colour of the curves of [`reliability`]: the last has that of generated items, the one before the real one's.
+fn shade(at: usize) -> &'static str {
+    COLOURS[[1, 0][at.min(1)]][0]
+}
+
+/// Predicted against seen shares: the diagonal is where they agree, and a disc grows with its items.
+pub fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String {
+    let side = CURVE_SIZE[1];
+    let svg = drawing((side + LEFT, side), |root| {
+        let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
+        let axis = || Axis::over(0.0..1.0);
+        let mut chart = ChartBuilder::on(root)
+            .margin(MARGIN)
+            .margin_right(MARGIN + TEXT)
+            .x_label_area_size(BELOW)
+            .y_label_area_size(LEFT + TEXT)
+            .build_cartesian_2d(axis(), axis())?;
+        chart
+            .configure_mesh()
+            .bold_line_style(colour(GUIDE[0]))
+            .axis_style(colour(INK[0]))
+            .label_style(("sans-serif", TEXT).into_font().color(&colour(INK[0])))
+            .x_label_formatter(&percent)
+            .y_label_formatter(&percent)
+            .x_desc("predicted")
+            .y_desc("seen")
+            .draw()?;
+        let guide = colour(INK[0]).stroke_width(1);
+        chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], guide))?;
+        for (at, (_, points)) in curves.iter().rev().enumerate() {
+            let paint = colour(shade(at));
+            let line = points.iter().map(|&[x, y, _]| (x, y));
+            chart.draw_series(LineSeries::new(line, paint.stroke_width(4)))?;
+            let disc = |&[x, y, share]: &[f64; 3]| {
+                let radius = 4 + (20.0 * share.sqrt()) as i32;
+                Circle::new((x, y), radius, paint.mix(OPACITY).filled())
+            };
+            chart.draw_series(points.iter().map(disc))?;
+        }
+        Ok(())
+    });
+    let marks = curves.iter().rev().enumerate().map(|(at, (name, _))| {
+        let colour = shade(at);
+        let disc = format!("<circle r=\"{DISC_RADIUS}\" fill=\"{colour}\"/>");
+        (mark(&disc), *name)
+    });
+    legend(marks) + &named(&svg, "curves", alt)
+}
+
+/// Where nearly all values of both lists end, or all of them where nearly all are zero.
+fn reach(real: &[f64], generated: &[f64]) -> f64 {
+    let within = |share: f64| {
+        let last = |values: &[f64]| values[((values.len() - 1) as f64 * share) as usize];
+        last(real).max(last(generated))
+    };
+    let nearly_all = within(1.0 - OUTLYING);
+    if nearly_all.is_normal() {
+        nearly_all
+    } else {
+        within(1.0)
+    }
+}
+
+/// The share of values at or below each place, as a stair that ends where the axis does.
+fn steps(values: &[f64], end: f64) -> Vec<(f64, f64)> {
+    let share = |n: usize| n as f64 / values.len() as f64;
+    let within = values.partition_point(|value| *value <= end);
+    let mut stair = vec![(0.0, 0.0)];
+    for (at, &value) in values[..within].iter().enumerate() {
+        stair.extend([(value, share(at)), (value, share(at + 1))]);
+    }
+    stair.push((end, share(within)));
+    stair
+}
+
+type Root<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+fn drawing(size: (u32, u32), draw: impl FnOnce(&Root<'_>) -> Drawn) -> String {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        draw(&root)
+            .and_then(|()| root.present())
+            .expect("a text has room for any drawing");
+    }
+    svg
+}
+
+/// A drawing with what is read out where it cannot be seen.
+fn named(svg: &str, class: &str, alt: &str) -> String {
+    let start = format!(
+        "<svg role=\"img\" class=\"{class}\" aria-label=\"{}\" ",
+        escape(alt)
+    );
+    svg.replacen("<svg ", &start, 1)
+}
+
+fn legend<'a>(entries: impl Iterator<Item = (String, &'a str)>) -> String {
+    let mut html = "<ul class=\"legend\">\n".to_owned();
+    for (mark, name) in entries {
+        let _ = writeln!(html, "<li>{mark}{}</li>", escape(name));
+    }
+    html + "</ul>\n"
+}
+
+fn mark(shape: &str) -> String {
+    format!(
+        "<svg width=\"18\" height=\"18\" viewBox=\"-9 -9 18 18\" aria-hidden=\"true\">{shape}</svg>"
+    )
+}
+
+fn real_mark() -> String {
+    mark(&format!(
+        "<circle r=\"{DISC_RADIUS}\" fill=\"{}\"/>",
+        COLOURS[0][0]
+    ))
+}
+
+fn group_mark(at: usize) -> String {
+    let corners: Vec<String> = SHAPES[at].iter().map(|[x, y]| format!("{x},{y}")).collect();
+    let fill = COLOURS[at + 1][0];
+    mark(&format!(
+        "<polygon points=\"{}\" fill=\"{fill}\"/>",
+        corners.join(" ")
+    ))
+}
+
+/// The colour that a text such as `#0069AA` names.
+fn colour(text: &str) -> RGBColor {
+    let value = u32::from_str_radix(&text[1..], 16).expect("colours here are six digits");
+    let [_, red, green, blue] = value.to_be_bytes();
+    RGBColor(red, green, blue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_holds_the_bulk_and_counts_the_rest() {
+        let mut points: Vec<[f64; 2]> = (0..1000).map(|i| [f64::from(i), 0.0]).collect();
+        assert_eq!(
+            View::of(points[..100].iter()).hidden(points[..100].iter()),
+            0
+        );
+        points.push([1e12, 0.0]);
+        let view = View::of(points.iter());
+        assert_eq!(view.hidden(points.iter()), 1);
+        assert!(view.0[0].end < 2000.0);
+        let span = |axis: usize| view.0[axis].end - view.0[axis].start;
+        assert!((span(0) - span(1)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn points_of_any_size_are_drawn() {
+        for far in [0.0, 1e-300, 1e-5, 1.0, 1e20, 3e38] {
+            let points = vec![[far, -far], [far, far], [-far, 0.0]];
+            let group = |name: &str| Group {
+                name: name.to_owned(),
+                points: points.clone(),
+            };
+            let view = View::of(points.iter());
+            for axes in [Axes::Numbered, Axes::Bare] {
+                let svg = plane(
+                    &group("real"),
+                    &[group("a"), group("b")],
+                    &view,
+                    axes,
+                    "alt",
+                );
+                assert_eq!(svg.matches("<circle").count(), 4, "{far}");
+                assert_eq!(svg.matches("<polygon").count(), 8, "{far}");
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{far}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stair_rises_to_one_and_has_a_step_for_each_value() {
+        let stair = steps(&[1.0, 1.0, 2.0, 9.0], 4.0);
+        assert_eq!(stair.first(), Some(&(0.0, 0.0)));
+        assert_eq!(stair.last(), Some(&(4.0, 0.75)));
+        assert!(stair.contains(&(1.0, 0.5)) && stair.contains(&(2.0, 0.75)));
+        assert_eq!(steps(&[1.0], 4.0).last(), Some(&(4.0, 1.0)));
+    }
+
+    #[test]
+    fn a_curve_ends_with_the_bulk_unless_that_is_zero() {
+        let mut values = vec![0.0; 1000];
+        values.extend([3.0, 4.0]);
+        assert_eq!(reach(&values, &[0.0]), 4.0);
+        assert_eq!(reach(&values, &[1.0]), 1.0);
+        assert_eq!(reach(&[2.0], &[0.0]), 2.0);
+        assert!(!shares(&[0.0], &values, "").contains("NaN"));
+    }
+
+    #[test]
+    fn names_of_groups_are_safe() {
+        let group = Group {
+            name: "<b>".to_owned(),
+            points: vec![[0.0, 0.0]],
+        };
+        let view = View::of(group.points.iter());
+        let svg = plane(&group, &[], &view, Axes::Bare, "\"<i>");
+        assert!(!svg.contains("<b>") && !svg.contains("<i>"));
+        assert!(svg.contains("&lt;b&gt;") && svg.contains("aria-label=\"&quot;&lt;i&gt;\""));
+    }
+}
