@@ -48,7 +48,7 @@ format:              ## format all code
 	$(CARGO) fmt --all
 
 models:              ## write the exact embedded models again, from their formulae
-	$(CARGO) run --release -p s2m-testkit --bin exact-bundles models
+	$(CARGO) run --release -p s2m-testkit --bin exact-bundles crates/s2m/models
 
 clean:
 	rm -rf $(TARGET) $(RUNTIME) demo

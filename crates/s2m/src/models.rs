@@ -20,15 +20,15 @@ macro_rules! embedded {
             [
                 (
                     "model.toml",
-                    include_bytes!(concat!("../../../models/", $name, ".s2m/model.toml")),
+                    include_bytes!(concat!("../models/", $name, ".s2m/model.toml")),
                 ),
                 (
                     "generator.onnx",
-                    include_bytes!(concat!("../../../models/", $name, ".s2m/generator.onnx")),
+                    include_bytes!(concat!("../models/", $name, ".s2m/generator.onnx")),
                 ),
                 (
                     "classifier.onnx",
-                    include_bytes!(concat!("../../../models/", $name, ".s2m/classifier.onnx")),
+                    include_bytes!(concat!("../models/", $name, ".s2m/classifier.onnx")),
                 ),
             ],
         )

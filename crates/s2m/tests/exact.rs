@@ -52,7 +52,7 @@ fn render(bundle: &Bundle, seed: u64, numbers: &[u64], classes: &[u32]) -> Vec<[
 fn the_embedded_bundle_is_what_the_formulae_give() {
     for (name, bytes) in exact::gaussians_exact() {
         let committed = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../models/gaussians-exact.s2m")
+            .join("models/gaussians-exact.s2m")
             .join(&name);
         assert_eq!(
             std::fs::read(&committed).unwrap(),
