@@ -30,7 +30,7 @@ fn generator() -> Result<Vec<u8>, GraphError> {
 fn classifier() -> Result<Vec<u8>, GraphError> {
     let mut graph = GraphBuilder::new("classifier");
     let x = graph.input("x", &[2], Element::F32)?;
-    let steep = graph.scalar(100.0);
+    let steep = graph.scalar(10_000.0);
     let logits = graph.mul(&x, &steep)?;
     let logits = graph.clip(&logits, -20.0, 0.0)?;
     let real = graph.reduce_max(&logits, 1, Reduced::Kept)?;
