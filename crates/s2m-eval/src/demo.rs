@@ -3,21 +3,16 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use s2m_core::proposals::Proposals;
-use s2m_core::query::Query;
-use s2m_core::samplers::Goal;
-use s2m_model::networks::{Renderer, Requested};
 use serde::Serialize;
 
 use crate::Error;
 use crate::gaussians;
-use s2m::draw::draw;
-use s2m::models;
 use s2m::output::write_whole;
 use s2m::progress::Progress;
 use s2m::samplers::SamplerChoice;
-use s2m::session::{Machine, Session};
-use s2m::settings::{DEFAULT_TV, SampleSettings};
+use s2m::session::Machine;
+use s2m::settings::DEFAULT_TV;
+use s2m::{Draw, Model};
 use s2m_show::picture::{Canvas, Panel, scatter};
 
 /// A model that is shown.
@@ -133,44 +128,25 @@ fn show(
     request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<(Vec<Row>, Canvas), Error> {
-    let model = shown.model;
-    let bundle = models::open(Path::new(model))?;
-    let settings = SampleSettings {
-        seed: Some(request.seed),
-        ..SampleSettings::default()
-    };
-    let session = Session::open(&bundle, &request.machine, &settings, None)?;
-    let renderer = Renderer::open(&bundle, &session.runtime, &session.run)?;
-    let mut pool = session.shared_pool(None)?;
-    let render = |numbers: &[u64]| -> Result<Vec<[f32; 2]>, Error> {
-        let items = renderer.render(Requested {
-            mixture: None,
-            proposals: Proposals::new(session.seed),
-            numbers,
-            classes: &[],
-        })?;
-        Ok(gaussians::points(&items))
-    };
+    let name = shown.model;
+    let model = Model::open(name)?.with_machine(&request.machine);
+    let mut scored = model.scored(request.seed)?;
     let n = request.samples.get();
-    let alone = render(&(0..n as u64).collect::<Vec<_>>())?;
+    let alone = gaussians::points(&scored.generated(n, progress)?.to_floats());
     let mut panels = vec![panel(
         "generator alone",
         alone.clone(),
         [150, 60, 50],
         "bridges between modes".to_owned(),
     )];
-    let goal = Goal {
-        samples: request.samples,
-        max_calls: usize::MAX,
-    };
     let published = gaussians::PAPER.map(|(text, paper)| (text, Some(paper)));
     let mut rows = Vec::new();
     for (text, paper) in published.into_iter().chain([(BESIDE_THE_PAPER, None)]) {
-        let query = Query::parse(text, bundle.labels())?;
+        let ask = model.query(text)?.max_calls(usize::MAX);
         let line = |sampler, points: &[[f32; 2]], calls, tv_bound, paper: Option<[[f64; 2]; 3]>| {
-            let fit = gaussians::fit_points(points, &query);
+            let fit = gaussians::fit_points(points, ask.query());
             Row {
-                model,
+                model: name,
                 query: text.to_owned(),
                 sampler,
                 accuracy: 100.0 * fit.accuracy,
@@ -183,18 +159,15 @@ fn show(
         };
         let paper_alone = paper.map(|p| p.generator);
         rows.push(line("generator", &alone, 1.0, None, paper_alone));
-        let weighed = session.weigh(&query)?;
         for &choice in shown.samplers {
-            let mut target = session.plan_shared(&weighed, &mut pool, progress)?;
-            let drawn = draw(&mut pool, &mut target, choice, goal, progress)?;
-            let calls = drawn.log_weights.len() as f64 / n as f64;
-            let numbers = drawn.rows()?;
-            let kept = drawn
-                .outcome
-                .map_err(|failure| Error::Setting(format!("`{text}`: {failure}")))?;
-            let points = render(&numbers)?;
+            let ask = ask.clone().sampler(choice);
+            let Draw { samples, report } = ask.draw_from(&mut scored, n, progress)?;
+            let (points, calls) = (
+                gaussians::points(&samples.items.to_floats()),
+                report.calls_per_sample,
+            );
             let paper = paper.map(|p| p.sampled);
-            let row = line(choice.name(), &points, calls, kept.error.tv_bound, paper);
+            let row = line(choice.name(), &points, calls, report.tv_bound, paper);
             if choice.name() == "reject" {
                 let caption = format!("{:.1} % right, {calls:.1} calls per sample", row.accuracy);
                 panels.push(panel(text, points, [31, 95, 170], caption));

@@ -26,6 +26,7 @@ use crate::progress::{Progress, Silent};
 use crate::report::Report;
 use crate::samplers::SamplerChoice;
 use crate::samples::{Draw, Maker, Samples};
+use crate::scored::count;
 use crate::session::{Kept, Planned, Session};
 use crate::settings::SampleSettings;
 use crate::stream::Stream;
@@ -141,9 +142,7 @@ impl Ask {
 
     /// Decides which proposals are kept, and makes no items.
     pub fn select(&self, samples: usize, progress: &dyn Progress) -> Result<Selected, Error> {
-        let samples = NonZeroUsize::new(samples).ok_or_else(|| {
-            Error::Setting("no samples were asked for; it must be at least 1".to_owned())
-        })?;
+        let samples = count(samples)?;
         let session = self.session()?;
         let mut planned = self.plan(&session, samples, progress)?;
         let job = Job {
@@ -168,6 +167,16 @@ impl Ask {
     /// [`Stream::report`] states is that of each. Memory does not grow with what is taken.
     pub fn stream(&self, batch: usize) -> Result<Stream, Error> {
         Stream::open(self, batch)
+    }
+
+    /// What is asked for.
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// Whether proposals come from a bank, or from anything but the prior.
+    pub(crate) fn draws_elsewhere(&self) -> bool {
+        self.bank.is_some() || self.proposal.is_some() || !self.settings.adapt.is_none()
     }
 
     /// Checks the settings, loads ONNX Runtime, and opens the bank.

@@ -93,11 +93,12 @@ impl<'j> Job<'j> {
             goal.max_calls = goal.max_calls.saturating_sub(target.searched);
         }
         if let Some(cause) = target.refused.take() {
-            return Err(Error::Refused(Refusal {
+            let refusal = Refusal {
                 query: target.weighting.query().text().to_owned(),
                 failure: cause,
                 advice: "ask for a lower --purity; --floor 0 draws without a floor",
-            }));
+            };
+            return Err(refusal.into());
         }
         let Drawn {
             outcome,
@@ -116,7 +117,7 @@ impl<'j> Job<'j> {
         }
         let (purity, between) = purity::predicted(pool, &target, &kept)?;
         if let Some(refusal) = presence::refuse_impure(&target.weighting, between.value, settings) {
-            return Err(Error::Refused(refusal));
+            return Err(refusal.into());
         }
         let weights = summarise(&log_weights);
         log_weights.check()?;

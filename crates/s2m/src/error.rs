@@ -69,7 +69,7 @@ pub enum Error {
     Setting(String),
     /// The query has no samples: an answer, and no fault.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(Box<Refusal>),
     /// The output folder cannot be made.
     #[error(transparent)]
     Staging(#[from] StagingError),
@@ -103,6 +103,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
 }
 
 impl Error {

@@ -302,7 +302,7 @@ fn draw_all_adapted(
         let planned = session.plan_adapted(weighed, kept, request.samples, progress);
         let mut planned = match planned {
             Err(Error::Refused(refusal)) => {
-                answers.push(Err(refusal));
+                answers.push(Err(*refusal));
                 continue;
             }
             planned => planned?,

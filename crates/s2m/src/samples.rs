@@ -223,6 +223,18 @@ impl Maker {
             samples.note(Known::of(pool, target, row, evidence)?);
             Ok(())
         })?;
+        samples.items = self.make_all(pool, rows, progress)?;
+        Ok(samples)
+    }
+
+    /// Items of all these rows.
+    pub(crate) fn make_all(
+        &self,
+        pool: &Pool,
+        rows: &[u64],
+        progress: &dyn Progress,
+    ) -> Result<Items, Error> {
+        let mut items = Items::of(&self.bundle.manifest().generator.output);
         progress.begin("making samples", Some(rows.len() as u64));
         let mut pace = Pace::new(self.round());
         let mut left = rows;
@@ -230,11 +242,11 @@ impl Maker {
             let piece = pace.begin(left.len());
             let made = self.make(pool, &left[..piece])?;
             pace.end();
-            samples.items.extend(&made);
+            items.extend(&made);
             left = &left[made.len() / self.item_size()..];
             progress.at((rows.len() - left.len()) as u64);
         }
         progress.end();
-        Ok(samples)
+        Ok(items)
     }
 }

@@ -78,6 +78,13 @@ impl Session {
         })
     }
 
+    /// The same with another seed.
+    #[must_use]
+    pub(crate) fn at_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
     /// How a query weighs under these settings.
     pub fn weigh(&self, query: &Query) -> Result<Weighed, Error> {
         weigh::weigh(&self.bundle, query, &self.settings)

@@ -42,7 +42,7 @@ pub(crate) fn write_folder(
     let started = Instant::now();
     let session = job.session;
     let (drawing, pool) = match job.draw(progress) {
-        Err(Error::Refused(refusal)) => return Ok(Err(refusal)),
+        Err(Error::Refused(refusal)) => return Ok(Err(*refusal)),
         drawn => drawn?,
     };
     let writer = SampleWriter {

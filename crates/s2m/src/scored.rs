@@ -1,0 +1,100 @@
+//! Proposals that are scored once, in memory, for many queries; a bank keeps them on disk.
+
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use crate::ask::Ask;
+use crate::drawing::Job;
+use crate::error::Error;
+use crate::model::Model;
+use crate::pool::Pool;
+use crate::presence;
+use crate::progress::Progress;
+use crate::samples::{Draw, Items, Maker};
+use crate::settings::SampleSettings;
+
+/// Proposals of one seed; made by [`Model::scored`], drawn from by [`Ask::draw_from`].
+pub struct Scored {
+    model: String,
+    seed: u64,
+    pool: Pool,
+    maker: Maker,
+}
+
+impl Model {
+    /// Proposals of a seed, of which none is scored before a query needs it.
+    pub fn scored(&self, seed: u64) -> Result<Scored, Error> {
+        let settings = SampleSettings {
+            seed: Some(seed),
+            ..SampleSettings::default()
+        };
+        let session = self.session(&settings, None)?;
+        Ok(Scored {
+            model: self.bundle().hash().to_owned(),
+            seed,
+            pool: session.shared_pool(None)?,
+            maker: Maker::open(&session)?,
+        })
+    }
+}
+
+impl Scored {
+    /// The first items as the generator makes them, whatever their labels.
+    ///
+    /// Classes of a conditional generator take turns.
+    pub fn generated(&self, count: usize, progress: &dyn Progress) -> Result<Items, Error> {
+        let rows: Vec<u64> = (0..count as u64).collect();
+        self.maker.make_all(&self.pool, &rows, progress)
+    }
+}
+
+impl Ask {
+    /// Draws out of proposals that other queries have had scored, and has more of them scored where they end.
+    ///
+    /// Samples of different queries may be the same proposals.
+    pub fn draw_from(
+        &self,
+        scored: &mut Scored,
+        samples: usize,
+        progress: &dyn Progress,
+    ) -> Result<Draw, Error> {
+        let started = Instant::now();
+        let samples = count(samples)?;
+        let session = self.session()?;
+        if session.bundle.hash() != scored.model || self.draws_elsewhere() {
+            return Err(Error::Setting(
+                "scored proposals are the prior's, of one model; a bank, an adapted proposal and another model have their own"
+                    .to_owned(),
+            ));
+        }
+        let session = session.at_seed(scored.seed);
+        let weighed = session.weigh(self.query())?;
+        let refusal = presence::refuse(&session.bundle, self.query(), &session.settings);
+        if let Some(refusal) = refusal {
+            return Err(refusal.into());
+        }
+        let target = session.plan_shared(&weighed, &mut scored.pool, progress)?;
+        let job = Job {
+            session: &session,
+            pool: &mut scored.pool,
+            target,
+            samples,
+            adaptation: None,
+            others: None,
+        };
+        let (drawing, pool) = job.draw(progress)?;
+        let rows = drawing.kept.read(0..drawing.kept.len())?;
+        let samples = scored
+            .maker
+            .collect(pool, &drawing.target, &rows, progress)?;
+        let report = drawing.report(&session, started.elapsed().as_secs_f64());
+        Ok(Draw { samples, report })
+    }
+}
+
+/// A number of samples, at least one.
+pub(crate) fn count(samples: usize) -> Result<NonZeroUsize, Error> {
+    NonZeroUsize::new(samples).ok_or_else(|| {
+        Error::Setting("no samples were asked for; it must be at least 1".to_owned())
+    })
+}
