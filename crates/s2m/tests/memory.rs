@@ -263,6 +263,44 @@ fn what_cannot_be_drawn_is_refused_in_words() {
     assert!(stream.next().is_none());
 }
 
+/// Proposals that are there already change nothing but the time.
+#[test]
+fn scored_proposals_give_the_samples_of_a_draw_of_its_own() {
+    let model = toy();
+    let mut scored = model.scored(9).unwrap();
+    for query in ["A - B", "A | B", "A - B"] {
+        let ask = model.query(query).unwrap();
+        let shared = ask.draw_from(&mut scored, 200, &Silent).unwrap();
+        let own = ask.clone().seed(9).draw(200).unwrap();
+        assert_eq!(shared.samples, own.samples, "{query}");
+        assert_eq!(shared.report.seed, 9);
+        assert_eq!(shared.report.tv_estimate, own.report.tv_estimate);
+        assert_eq!(shared.report.generator_calls, own.report.generator_calls);
+    }
+    let first = scored.generated(3, &Silent).unwrap().to_floats();
+    assert_eq!(first.len(), 6);
+    let drawn = model
+        .query("A | B")
+        .unwrap()
+        .seed(9)
+        .floor(0.0)
+        .draw(50)
+        .unwrap();
+    let at = drawn.samples.proposals.iter().position(|&k| k < 3).unwrap();
+    let number = 2 * drawn.samples.proposals[at] as usize;
+    let floats = drawn.samples.items.to_floats();
+    assert_eq!(first[number..number + 2], floats[2 * at..2 * at + 2]);
+    let other = Model::open("gaussians").unwrap().query("A").unwrap();
+    let told = other.draw_from(&mut scored, 5, &Silent).unwrap_err();
+    assert!(
+        told.to_string()
+            .starts_with("scored proposals are the prior's"),
+        "{told}"
+    );
+    let adapted = model.query("A").unwrap().adapt(AdaptChoice::adaptive());
+    assert!(adapted.draw_from(&mut scored, 5, &Silent).is_err());
+}
+
 #[test]
 fn everything_that_is_asked_can_cross_threads() {
     fn crosses<T: Send>() {}
