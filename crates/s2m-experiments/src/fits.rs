@@ -30,6 +30,7 @@ use s2m::output::write_whole;
 use s2m::presence;
 use s2m::settings::Overrides;
 use s2m_fit::{Joint, Network, Training};
+use s2m_runs::folder::{self, REFEREE};
 use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 const SEEDS: [u64; 3] = [0, 1, 2];
@@ -486,7 +487,9 @@ impl Source {
             }
             Self::Stage(name) => {
                 let folder = work.join(stages::seeded(name, seed));
-                let path = folder.join(format!("{recipe}/seed-{seed}/generator.onnx"));
+                let path = folder
+                    .join(folder::replica(recipe, seed))
+                    .join("generator.onnx");
                 Ok(Some(path).filter(|path| path.is_file()))
             }
             Self::Network(name) => Ok(Some(work.join(name)).filter(|path| path.is_file())),
@@ -562,7 +565,7 @@ impl Court {
         let Some(referee) = referee else {
             return Ok(None);
         };
-        let path = referee.folder.join("referee.onnx");
+        let path = referee.folder.join(REFEREE);
         let settings = &bench.request.machine.run;
         let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
         Self::new(judge, recipe).map(Some)

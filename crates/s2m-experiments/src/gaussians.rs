@@ -16,6 +16,7 @@ use s2m::samplers::SamplerChoice;
 use s2m::settings::{CalibrationChoice, DEFAULT_TV};
 use s2m_eval::gaussians::{PAPER, PAPER_STEPS, PaperRow, ceiling, centres, fit_points, points};
 use s2m_fit::trainer::Kind;
+use s2m_runs::folder::GENERATOR;
 use s2m_show::picture::{Canvas, Panel, scatter};
 
 /// Name of the data in the run files.
@@ -132,8 +133,7 @@ fn drawn<'q>(
 ) -> Result<Option<Drawn<'q>>, Error> {
     match method {
         Method::Alone => {
-            let file =
-                stage(runs, "gan").and_then(|run| run.generator(DATA, seed, "generator.toml"));
+            let file = stage(runs, "gan").and_then(|run| run.generator(DATA, seed, GENERATOR));
             file.map(|file| Drawn::alone(&file)).transpose()
         }
         Method::Sampled(calibration, sampler) => {

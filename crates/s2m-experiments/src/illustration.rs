@@ -21,6 +21,7 @@ use crate::Error;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::DEFAULT_TV;
 use s2m_fit::trainer::Kind;
+use s2m_runs::folder::GENERATOR;
 use s2m_show::picture::{Canvas, Drawing, Panel, scatter};
 
 /// Name of the data in the run files.
@@ -66,7 +67,7 @@ enum Method {
     Sampled(SamplerChoice),
 }
 
-const GAN: Method = Method::Alone("gan", "generator.toml");
+const GAN: Method = Method::Alone("gan", GENERATOR);
 const CP_GAN: Method = Method::Alone("cp-gan", "generator-overlap.toml");
 const REJECT: Method = Method::Sampled(SamplerChoice::Reject { tv: DEFAULT_TV });
 const MH: Method = Method::Sampled(SamplerChoice::Mh { steps: STEPS });

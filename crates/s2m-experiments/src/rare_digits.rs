@@ -32,6 +32,7 @@ use s2m::pool::Pool;
 use s2m::samplers::SamplerChoice;
 use s2m::session::Session;
 use s2m::settings::{Overrides, SampleSettings};
+use s2m_runs::folder::REFEREE;
 use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 /// Joint classes with less than 3 % of the training items, and the name of their picture.
@@ -137,7 +138,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let loaded = recipe.load()?;
     let (mut tables, mut missing, mut pictures) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(referee) = stage(&runs, "referee-mnist") {
-        let path = referee.folder.join("referee.onnx");
+        let path = referee.folder.join(REFEREE);
         let settings = &bench.request.machine.run;
         let judge = Judge::open(&path, &OUTPUTS, &bench.runtime, settings)?;
         for ((text, picture), papers) in CLASSES.into_iter().zip(PAPER) {

@@ -20,6 +20,7 @@ use crate::Error;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{DEFAULT_TV, DensityChoice, Overrides};
 use s2m_fit::trainer::Kind;
+use s2m_runs::folder::REFEREE;
 
 macro_rules! stage {
     ($name:literal, $kind:ident) => {
@@ -153,7 +154,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let loaded = recipe.load()?;
     let (mut tables, mut missing) = (Vec::new(), Vec::new());
     if let Some(referee) = stage(&runs, "referee-mnist") {
-        let path = referee.folder.join("referee.onnx");
+        let path = referee.folder.join(REFEREE);
         let settings = &bench.request.machine.run;
         let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
         let mut table = queries_table();

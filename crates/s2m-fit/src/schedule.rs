@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::networks::Device;
 use s2m_model::onnx::backbone::FEATURES;
+use s2m_runs::folder;
 use serde::Serialize;
 
-use super::{Backbone, ENTRY, Joint, Network, Request, Training};
+use super::{Backbone, Joint, Network, Request, Training};
 use crate::Error;
 use s2m::models;
 
@@ -195,7 +196,7 @@ impl<'a> Schedule<'a> {
         let _ = write!(
             text,
             "\n[generator]\nfile = {:?}\nitems = {}\nseed = {}\n\n{data}",
-            work.join(ENTRY).display().to_string(),
+            work.join(folder::GENERATOR).display().to_string(),
             training.items.unwrap_or(DEFAULT_ITEMS),
             training.seed,
         );
@@ -212,7 +213,7 @@ impl Schedule<'_> {
             Joint::Learnt => "",
             Joint::Supervised => ", supervised = true",
         };
-        let folder = work.join("joint").display().to_string();
+        let folder = work.join(folder::JOINT).display().to_string();
         let epochs = self.training.epochs.unwrap_or(self.chosen.joint_epochs);
         let rounds = match self.training.rounds {
             Some(rounds) => format!(", rounds = {rounds}"),

@@ -23,7 +23,7 @@ use crate::replica::{Replica, scaled};
 
 /// Folder of a replica's bundle.
 pub fn name(replica: &Replica) -> String {
-    format!("{}-seed-{}.s2m", replica.name, replica.seed)
+    s2m_runs::folder::bundle(&replica.name, replica.seed)
 }
 
 /// Items that an export is checked on.

@@ -31,7 +31,7 @@ use crate::trained::Trained;
 const HALF_MOST: f64 = 65_504.0;
 
 /// File name inside a run's folder.
-pub const FILE: &str = "checkpoint.safetensors";
+pub use s2m_runs::folder::CHECKPOINT as FILE;
 
 /// What a checkpoint holds; `checkpoint` in a run file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,8 +16,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use s2m_calibrate::CalibrationSettings;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::manifest::CalibrationEntry;
+use s2m_runs::Done;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tch::{Kind, Tensor, no_grad};
 
 use crate::augment::Augment;
@@ -479,15 +479,15 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         settings,
         machine,
     )?;
-    let summary = json!({
-        "steps": taken.steps,
-        "seconds": taken.seconds,
-        "steps_per_second": taken.steps as f64 / taken.seconds,
-        "replicas": generators.replicas.len(),
-        "device": machine.name(),
-        "generators": generators.sha256,
-    });
-    folder.finish(largest, summary)
+    let done = Done {
+        generators: Some(generators.sha256.clone()),
+        ..Done::new(
+            generators.replicas.len(),
+            (taken.steps, taken.seconds),
+            machine.name(),
+        )
+    };
+    folder.finish(largest, done)
 }
 
 /// Refuses what a network that sees every item once cannot do.

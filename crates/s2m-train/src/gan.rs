@@ -10,10 +10,11 @@ use s2m_model::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
 use s2m_model::runtime::Runtime;
+use s2m_runs::Done;
+use s2m_runs::folder::{CLASSES, WEIGHTS};
 
 use crate::checkpoint::{Checkpoint, Form};
 use crate::device::{Machine, Precision};
@@ -97,12 +98,6 @@ fn every_10000() -> u64 {
 fn every_1000() -> u64 {
     1000
 }
-
-/// The finished generators of all replicas.
-pub const WEIGHTS: &str = "generator.safetensors";
-
-/// What the numbers of classes mean; beside generators that take one.
-const CLASSES: &str = "classes.json";
 
 /// Folder of generators that are kept on the way.
 const KEPT: &str = "steps";
@@ -293,14 +288,8 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         &replicas,
         &outputs,
     )?;
-    let summary = json!({
-        "steps": taken.steps,
-        "seconds": taken.seconds,
-        "steps_per_second": taken.steps as f64 / taken.seconds,
-        "replicas": replicas.len(),
-        "device": machine.name(),
-    });
-    folder.finish_within(settings.stored.limit(), difference, summary)
+    let done = Done::new(replicas.len(), (taken.steps, taken.seconds), machine.name());
+    folder.finish_within(settings.stored.limit(), difference, done)
 }
 
 /// A GAN in training.

@@ -13,6 +13,7 @@ use s2m_model::bundle::{Generator, sha256};
 use s2m_model::disk::{read_plain, read_plain_text};
 use s2m_model::manifest::{GeneratorEntry, Provenance};
 use s2m_model::networks::{Renderer, Requested};
+use s2m_runs::folder::{DONE, GENERATOR, RUN_FILE, WEIGHTS};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor, no_grad};
 
@@ -120,13 +121,13 @@ impl ClassifierSettings {
 
     /// The run file of a finished GAN run.
     fn gan_settings(&self, folder: &Path) -> Result<GanSettings> {
-        let file = folder.join("run.toml");
+        let file = folder.join(RUN_FILE);
         let text = read_plain_text(&file)
             .with_context(|| format!("GAN run `{}` cannot be read\nhint: `gan` is the --out folder of a finished `train gan`", file.display()))?;
         let gan: GanSettings =
             toml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
         ensure!(
-            folder.join("done.json").is_file(),
+            folder.join(DONE).is_file(),
             "GAN run `{}` is not finished\nhint: start it again; it goes on where it stopped",
             folder.display()
         );
@@ -233,9 +234,8 @@ fn provenance(
 /// A finished run of one generator whose weights are gone, but not the file that was exported.
 fn exported(folder: &Path, replicas: &[Replica]) -> Option<OwnGenerator> {
     let [replica] = replicas else { return None };
-    let own = folder.join(&replica.name);
-    let file = own.join(format!("seed-{}/generator.toml", replica.seed));
-    let gone = !folder.join(gan::WEIGHTS).exists();
+    let file = folder.join(replica.title()).join(GENERATOR);
+    let gone = !folder.join(WEIGHTS).exists();
     (gone && file.is_file()).then_some(OwnGenerator {
         file,
         items: AS_GOOD_AS_FRESH,
@@ -277,7 +277,7 @@ impl Generators {
                     !gan.oracle,
                     "the GAN run is an oracle, which was shown joint classes; classifiers need a generator of single labels"
                 );
-                let file = folder.join(gan::WEIGHTS);
+                let file = folder.join(WEIGHTS);
                 if let Some(own) = exported(folder, &subjects.replicas) {
                     let generators = Self::made_by(&own, subjects, machine)?;
                     return Self::with_features(frozen, generators);

@@ -6,6 +6,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use s2m_data::Dataset;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::onnx::graph::{self, GraphBuilder};
+use s2m_runs::Done;
+use s2m_runs::folder::REFEREE;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
@@ -203,14 +205,8 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         "referee.json",
         &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
     )?;
-    let summary = json!({
-        "steps": taken.steps,
-        "seconds": taken.seconds,
-        "steps_per_second": taken.steps as f64 / taken.seconds,
-        "replicas": 1,
-        "device": machine.name(),
-    });
-    folder.finish(difference, summary)
+    let done = Done::new(1, (taken.steps, taken.seconds), machine.name());
+    folder.finish(difference, done)
 }
 
 /// A referee in training.
@@ -316,6 +312,6 @@ fn export(folder: &RunFolder, judge: &Judge<'_>, data: &Loaded, machine: &Machin
         }],
         &wanted,
     )?;
-    write_whole(&folder.join("referee.onnx"), &file)?;
+    write_whole(&folder.join(REFEREE), &file)?;
     Ok(difference)
 }

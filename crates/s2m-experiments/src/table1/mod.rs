@@ -10,6 +10,7 @@ pub(super) mod referee;
 
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
+use s2m_runs::folder::GENERATOR;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
@@ -106,7 +107,7 @@ fn drawn(
     let (name, calibration, sampler) = match method.source {
         Source::Alone(name) => {
             let run = stage(runs, name);
-            let file = run.and_then(|run| run.generator(data.name, seed, "generator.toml"));
+            let file = run.and_then(|run| run.generator(data.name, seed, GENERATOR));
             return file.map(|file| Drawn::alone(&file)).transpose();
         }
         Source::Gan(calibration, sampler) => (data.classifier, calibration, sampler),

@@ -293,7 +293,7 @@ fn a_run_without_its_weights_goes_by_what_it_exported() {
     let with = Generators::open(&settings, &machine).unwrap();
     // Items are made at every step, out of noise; or once, and no noise is needed then.
     assert!(with.needs(8).normal > 0);
-    fs::remove_file(folder.path().join("one").join(gan::WEIGHTS)).unwrap();
+    fs::remove_file(folder.path().join("one").join(s2m_runs::folder::WEIGHTS)).unwrap();
     let without = Generators::open(&settings, &machine).unwrap();
     assert_eq!(without.needs(8).normal, 0);
     assert_eq!(without.replicas.len(), 1);

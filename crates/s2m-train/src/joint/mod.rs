@@ -330,7 +330,7 @@ pub fn learn(
         classes > 1,
         "there is nothing joint to learn: the data has one label\nhint: leave `joint` out"
     );
-    let own_folder = folder.join("joint");
+    let own_folder = folder.join(s2m_runs::folder::JOINT);
     let path = joint.folder.as_deref().unwrap_or(&own_folder);
     let identity = Identity {
         origin: &generators.sha256,
