@@ -32,8 +32,9 @@ use s2m_show::progress::Progress;
 
 use choice::Trained;
 pub use error::Error;
+pub use s2m_runs::Way;
+pub use s2m_runs::classifier::DEFAULT_ITEMS;
 use schedule::Schedule;
-pub use schedule::{DEFAULT_ITEMS, Way};
 
 /// One request.
 #[derive(Debug, Clone)]

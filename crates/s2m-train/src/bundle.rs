@@ -9,7 +9,6 @@ use s2m_model::manifest::{
 };
 use tch::{Tensor, no_grad};
 
-use crate::classifier::ClassifierSettings;
 use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::folder::RunFolder;
@@ -20,6 +19,7 @@ use crate::networks::balance::Balance;
 use crate::networks::classifier::Classifier;
 use crate::parameters::Parameters;
 use crate::replica::{Replica, scaled};
+use s2m_runs::ClassifierSettings;
 
 /// Folder of a replica's bundle.
 pub fn name(replica: &Replica) -> String {
@@ -111,7 +111,8 @@ pub fn write(
         external: [].into(),
         provenance: generators.provenance(own, settings)?,
     };
-    let [generator, classifier] = [generator, classifier].map(|file| settings.stored.file(file));
+    let [generator, classifier] =
+        [generator, classifier].map(|file| export::stored(settings.stored, file));
     let files = bundle::files(&manifest, generator?, classifier?)?;
     bundle::write(&folder.join(&name(own)), &files)?;
     Ok(difference)

@@ -11,10 +11,10 @@ use s2m_show::progress::Silent;
 use serde_json::json;
 
 use crate::bundle;
-use crate::classifier::ClassifierSettings;
 use crate::device::Machine;
 use crate::folder::RunFolder;
 use crate::replica::Replica;
+use s2m_runs::ClassifierSettings;
 
 /// Calibrates the bundle of every replica in place, and keeps what was found in `held-out.json` too.
 pub fn bundles(

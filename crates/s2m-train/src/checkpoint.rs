@@ -22,10 +22,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
-use crate::export::Stored;
 use crate::folder::write_whole;
 use crate::parameters::{Parameters, Spec};
 use crate::trained::Trained;
+use s2m_runs::parts::Stored;
 
 /// Largest number of 16 bits.
 const HALF_MOST: f64 = 65_504.0;

@@ -6,11 +6,11 @@ use s2m_data::recipe::Loaded;
 use s2m_model::backbone::{Backbone, Wanted};
 use tch::{Device, Kind, Tensor};
 
-use crate::classifier::TrunkSettings;
 use crate::device::Machine;
 use crate::gan;
 use crate::progress::Progress;
 use crate::replica::{is_picture, scaled};
+use s2m_runs::classifier::TrunkSettings;
 
 /// Items that are judged at a time.
 const PIECE: usize = 1024;

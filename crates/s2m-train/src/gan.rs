@@ -17,19 +17,21 @@ use s2m_runs::Done;
 use s2m_runs::folder::{CLASSES, WEIGHTS};
 
 use crate::checkpoint::{Checkpoint, Form};
-use crate::device::{Machine, Precision};
-use crate::export::{self, Input, Stored};
+use crate::device::Machine;
+use crate::export::{self, Input};
 use crate::feed::Feed;
 use crate::folder::{RunFolder, write_whole};
 use crate::joint_classes;
 use crate::noise::{self, Draws, Needs, Purpose};
 use crate::objectives::hinge::regularise::Regularise;
 use crate::objectives::{Code, NetworkSettings, Objective, ObjectiveSettings, Output, Setup};
-use crate::optimizer::OptimizerSettings;
 use crate::replica::{self, Replica, is_picture, titles};
 use crate::shown;
 use crate::trained::Trained;
 use crate::training::{self, Plan, Work};
+use s2m_runs::parts::OptimizerSettings;
+use s2m_runs::parts::Precision;
+use s2m_runs::parts::Stored;
 
 /// A run file of `gan`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -289,7 +291,7 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         &outputs,
     )?;
     let done = Done::new(replicas.len(), (taken.steps, taken.seconds), machine.name());
-    folder.finish_within(settings.stored.limit(), difference, done)
+    folder.finish_within(export::limit(settings.stored), difference, done)
 }
 
 /// A GAN in training.
@@ -439,7 +441,7 @@ fn export_all(
                 });
             }
             let difference = export::check_within(
-                settings.stored.limit(),
+                export::limit(settings.stored),
                 runtime,
                 &file,
                 &inputs,
@@ -478,7 +480,7 @@ pub fn file_of(
 ) -> Result<(Vec<u8>, GeneratorEntry)> {
     let weights = output.weights.replica(replica)?;
     let shape = &data.train.items.shape;
-    let file = stored.file(output.network.onnx(&weights, &output.code, shape)?)?;
+    let file = export::stored(stored, output.network.onnx(&weights, &output.code, shape)?)?;
     let prior = match &output.code {
         Code::None | Code::Fixed(_) => None,
         Code::Class => Some(data.observed.clone()),

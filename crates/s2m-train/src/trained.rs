@@ -2,8 +2,9 @@
 
 use tch::{Device, Tensor};
 
-use crate::optimizer::{Optimizer, OptimizerSettings};
+use crate::optimizer::Optimizer;
 use crate::parameters::{Average, Parameters, Spec};
+use s2m_runs::parts::OptimizerSettings;
 
 /// One network in training; its name is the first part of its tensors' names in checkpoints.
 pub struct Trained {

@@ -13,12 +13,12 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
-use crate::augment::{Augment, Edge};
 use crate::diff_augment::{self, Change};
 use crate::noise::Draws;
 use crate::objectives::mean;
 use crate::parameters::{First, Spec};
 use crate::trained::Trained;
+use s2m_runs::parts::{Augment, Edge};
 
 /// Read from `regularise` in a run file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
