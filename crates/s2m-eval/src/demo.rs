@@ -3,14 +3,6 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use s2m_core::proposals::Proposals;
-use s2m_core::query::Query;
-use s2m_core::samplers::Goal;
-use s2m_model::networks::{Renderer, Requested};
-use serde::Serialize;
-
-use crate::Error;
-use crate::gaussians;
 use s2m::draw::draw;
 use s2m::models;
 use s2m::output::write_whole;
@@ -18,7 +10,15 @@ use s2m::progress::Progress;
 use s2m::samplers::SamplerChoice;
 use s2m::session::{Machine, Session};
 use s2m::settings::{DEFAULT_TV, SampleSettings};
+use s2m_core::proposals::Proposals;
+use s2m_core::query::Query;
+use s2m_core::samplers::Goal;
+use s2m_model::networks::{Renderer, Requested};
 use s2m_show::picture::{Canvas, Panel, scatter};
+use serde::Serialize;
+
+use crate::Error;
+use crate::gaussians;
 
 /// A model that is shown.
 struct Shown {

@@ -10,13 +10,20 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use s2m::models;
+use s2m::output::write_whole;
+use s2m::presence;
+use s2m::settings::Overrides;
 use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::query::Query;
 use s2m_data::recipe::DataRecipe;
+use s2m_fit::{Joint, Network, Training};
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::manifest::PosteriorName;
 use s2m_model::probe::Said;
+use s2m_runs::folder::{self, REFEREE};
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 use serde::{Deserialize, Serialize};
 
 use super::Bench;
@@ -25,13 +32,6 @@ use super::line::Line;
 use super::results::Table;
 use super::stages::{self, Run};
 use crate::Error;
-use s2m::models;
-use s2m::output::write_whole;
-use s2m::presence;
-use s2m::settings::Overrides;
-use s2m_fit::{Joint, Network, Training};
-use s2m_runs::folder::{self, REFEREE};
-use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 const SEEDS: [u64; 3] = [0, 1, 2];
 

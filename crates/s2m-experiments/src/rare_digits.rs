@@ -8,6 +8,12 @@
 
 use std::num::NonZeroUsize;
 
+use s2m::adapt::{AdaptChoice, PRIOR_SHARE, Pilot};
+use s2m::draw::{uniforms, weigh_first};
+use s2m::pool::Pool;
+use s2m::samplers::SamplerChoice;
+use s2m::session::Session;
+use s2m::settings::{Overrides, SampleSettings};
 use s2m_core::labels::LabelSet;
 use s2m_core::query::Query;
 use s2m_core::samplers::{History, mh};
@@ -16,6 +22,8 @@ use s2m_data::{Dataset, Values};
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::networks::{Renderer, Requested};
+use s2m_runs::folder::REFEREE;
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Evaluator, Finding};
@@ -26,14 +34,6 @@ use super::stages;
 use super::table1::referee::{OUTPUTS, distance};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::adapt::{AdaptChoice, PRIOR_SHARE, Pilot};
-use s2m::draw::{uniforms, weigh_first};
-use s2m::pool::Pool;
-use s2m::samplers::SamplerChoice;
-use s2m::session::Session;
-use s2m::settings::{Overrides, SampleSettings};
-use s2m_runs::folder::REFEREE;
-use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 /// Joint classes with less than 3 % of the training items, and the name of their picture.
 const CLASSES: [(&str, &str); 3] = [

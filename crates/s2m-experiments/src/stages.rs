@@ -9,15 +9,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use s2m::output::write_whole;
+use s2m::progress::Progress;
 use s2m_data::recipe::DataRecipe;
+use s2m_fit::trainer::{Ended, Job, Kind, Train};
 use s2m_runs::Done;
 use s2m_runs::folder::{self, DONE, GENERATOR, RUN_FILE};
 use toml::{Table, Value};
 
 use crate::Error;
-use s2m::output::write_whole;
-use s2m::progress::Progress;
-use s2m_fit::trainer::{Ended, Job, Kind, Train};
 
 /// Keys that may differ between our run file and a finished one: folders differ between machines,
 /// seeds that are not there are named as missing, and the rest changes no weight.

@@ -15,6 +15,9 @@ pub mod trainer;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use s2m::models;
+use s2m::output::{self, Existing, Lock, Plan, Staging, write_whole};
+use s2m_calibrate::{Calibrated, CalibrationSettings, Engine};
 use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
 use s2m_model::manifest::{GeneratorEntry, Prior};
@@ -22,13 +25,10 @@ use s2m_model::networks::{Device, RunSettings};
 use s2m_model::probe::{Probed, Said, probe};
 use s2m_model::runtime::Runtime;
 use s2m_runs::folder;
+use s2m_show::progress::Progress;
 use serde::Serialize;
 
 use crate::trainer::{Ended, Job, Kind, Train};
-use s2m::models;
-use s2m::output::{self, Existing, Lock, Plan, Staging, write_whole};
-use s2m_calibrate::{Calibrated, CalibrationSettings, Engine};
-use s2m_show::progress::Progress;
 
 use choice::Trained;
 pub use error::Error;

@@ -7,6 +7,7 @@ use s2m_model::manifest::{
     CalibrationEntry, ClassifierEntry, FORMAT, LabellingEntry, LabellingModel, Manifest,
     OutputsEntry,
 };
+use s2m_runs::ClassifierSettings;
 use tch::{Tensor, no_grad};
 
 use crate::device::Machine;
@@ -19,7 +20,6 @@ use crate::networks::balance::Balance;
 use crate::networks::classifier::Classifier;
 use crate::parameters::Parameters;
 use crate::replica::{Replica, scaled};
-use s2m_runs::ClassifierSettings;
 
 /// Folder of a replica's bundle.
 pub fn name(replica: &Replica) -> String {

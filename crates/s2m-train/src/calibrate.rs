@@ -6,6 +6,7 @@ use s2m_calibrate::{Engine, Subject, calibrate};
 use s2m_data::recipe::Loaded;
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::Provenance;
+use s2m_runs::ClassifierSettings;
 use s2m_runs::folder::HELD_OUT;
 use s2m_show::progress::Silent;
 use serde_json::json;
@@ -14,7 +15,6 @@ use crate::bundle;
 use crate::device::Machine;
 use crate::folder::RunFolder;
 use crate::replica::Replica;
-use s2m_runs::ClassifierSettings;
 
 /// Calibrates the bundle of every replica in place, and keeps what was found in `held-out.json` too.
 pub fn bundles(

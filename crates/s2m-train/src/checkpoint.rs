@@ -17,6 +17,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use s2m_model::disk::{crc32, read_plain};
+use s2m_runs::parts::Stored;
 use safetensors::tensor::{Dtype, SafeTensors, TensorInfo, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -25,7 +26,6 @@ use tch::{Device, Kind, Tensor};
 use crate::folder::write_whole;
 use crate::parameters::{Parameters, Spec};
 use crate::trained::Trained;
-use s2m_runs::parts::Stored;
 
 /// Largest number of 16 bits.
 const HALF_MOST: f64 = 65_504.0;

@@ -4,13 +4,13 @@
 use anyhow::{Context as _, Result, ensure};
 use s2m_data::recipe::Loaded;
 use s2m_model::backbone::{Backbone, Wanted};
+use s2m_runs::classifier::TrunkSettings;
 use tch::{Device, Kind, Tensor};
 
 use crate::device::Machine;
 use crate::gan;
 use crate::progress::Progress;
 use crate::replica::{is_picture, scaled};
-use s2m_runs::classifier::TrunkSettings;
 
 /// Items that are judged at a time.
 const PIECE: usize = 1024;

@@ -9,6 +9,9 @@ use s2m_model::bundle::sha256;
 use s2m_model::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
+use s2m_runs::parts::OptimizerSettings;
+use s2m_runs::parts::Precision;
+use s2m_runs::parts::Stored;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
@@ -29,9 +32,6 @@ use crate::replica::{self, Replica, is_picture, titles};
 use crate::shown;
 use crate::trained::Trained;
 use crate::training::{self, Plan, Work};
-use s2m_runs::parts::OptimizerSettings;
-use s2m_runs::parts::Precision;
-use s2m_runs::parts::Stored;
 
 /// A run file of `gan`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use s2m_calibrate::class_at;
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::bundle::{Generator, sha256};
@@ -16,6 +17,7 @@ use s2m_model::networks::{Renderer, Requested};
 use s2m_runs::ClassifierSettings;
 use s2m_runs::classifier::{DEFAULT_ITEMS, JointChoice, OwnGenerator, TrunkSettings};
 use s2m_runs::folder::{DONE, GENERATOR, RUN_FILE, WEIGHTS};
+use s2m_show::talk::Forecast;
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::checkpoint::Checkpoint;
@@ -30,8 +32,6 @@ use crate::objectives::{Code, ObjectiveSettings, Output};
 use crate::parameters::Parameters;
 use crate::progress::Progress;
 use crate::replica::{self, Replica, is_picture, titles};
-use s2m_calibrate::class_at;
-use s2m_show::talk::Forecast;
 
 /// Proposals that classifiers are trained on are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_002;

@@ -7,6 +7,7 @@ use s2m_data::Dataset;
 use s2m_data::recipe::Loaded;
 use s2m_model::onnx::graph::{self, GraphBuilder};
 use s2m_runs::folder::REFEREE;
+use s2m_runs::parts::{Augment, Precision};
 use s2m_runs::{Done, RefereeSettings};
 use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
@@ -24,7 +25,6 @@ use crate::parameters::{Parameters, Spec};
 use crate::replica::{Replica, scaled};
 use crate::trained::{Start, Trained};
 use crate::training::{self, Plan, Work};
-use s2m_runs::parts::{Augment, Precision};
 
 /// Training items on the device with their original classes.
 struct Labelled {

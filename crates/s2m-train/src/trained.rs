@@ -1,10 +1,10 @@
 //! A network in training: weights, optimiser and running average.
 
+use s2m_runs::parts::OptimizerSettings;
 use tch::{Device, Tensor};
 
 use crate::optimizer::Optimizer;
 use crate::parameters::{Average, Parameters, Spec};
-use s2m_runs::parts::OptimizerSettings;
 
 /// One network in training; its name is the first part of its tensors' names in checkpoints.
 pub struct Trained {

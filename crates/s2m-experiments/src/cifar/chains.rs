@@ -2,12 +2,13 @@
 
 use std::num::NonZeroUsize;
 
-use crate::fits::{Fit, Source};
-use crate::results::Published;
-use crate::stages::Stage;
 use s2m_fit::Network;
 use s2m_fit::trainer::Kind;
 use s2m_runs::folder::GENERATOR;
+
+use crate::fits::{Fit, Source};
+use crate::results::Published;
+use crate::stages::Stage;
 
 /// The name of the data in every run file.
 pub(super) const DATA: &str = "cifar-7to3";

@@ -18,10 +18,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use s2m::output::write_whole;
+use s2m::samplers::SamplerChoice;
+use s2m::settings::{CalibrationChoice, Overrides};
 use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
 use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer};
+use s2m_runs::folder::{self, CLASSES, GENERATOR};
+use s2m_show::picture::{Canvas, Section, named_rows};
 use serde::{Deserialize, Serialize};
 
 use super::Bench;
@@ -30,11 +35,6 @@ use super::fits::{self, Court};
 use super::report::Findings;
 use super::stages::{self, Run, Stage};
 use crate::Error;
-use s2m::output::write_whole;
-use s2m::samplers::SamplerChoice;
-use s2m::settings::{CalibrationChoice, Overrides};
-use s2m_runs::folder::{self, CLASSES, GENERATOR};
-use s2m_show::picture::{Canvas, Section, named_rows};
 
 use chains::{CHAINS, Chain, DATA, From, GAN, Kept, REFEREE, STEPS};
 use measure::{Figures, Gathered, Measured, Measures};

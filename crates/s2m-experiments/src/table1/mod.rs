@@ -8,6 +8,8 @@ mod figure;
 pub(super) mod methods;
 pub(super) mod referee;
 
+use s2m::settings::{CalibrationChoice, SampleSettings};
+use s2m::weigh;
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
 use s2m_runs::folder::GENERATOR;
@@ -19,8 +21,6 @@ use super::results::{NOTHING, Table, published};
 use super::stages::Run;
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::settings::{CalibrationChoice, SampleSettings};
-use s2m::weigh;
 
 use figure::{Measured, SHOWN};
 use methods::{DATA, DataSet, GAN, METHODS, Method, QUERY, STAGES, STEPS, Source};

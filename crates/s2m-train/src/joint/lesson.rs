@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use s2m_core::calibration::temperature::{TemperatureFit, fit_class};
 use s2m_core::joint::targets::{HeldOut, Showing};
+use s2m_runs::parts::Augment;
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::augment;
@@ -21,7 +22,6 @@ use crate::objectives::mean;
 use crate::parameters::Parameters;
 use crate::trained::Trained;
 use crate::training::Work;
-use s2m_runs::parts::Augment;
 
 /// Places at which a training is judged: these eighths of it.
 const JUDGED: [u64; 4] = [4, 6, 7, 8];

@@ -9,6 +9,7 @@ use anyhow::{Result, bail, ensure};
 use s2m_model::onnx::backbone::FEATURES;
 use s2m_model::onnx::graph::{self, Conv2d, GraphBuilder};
 use s2m_runs::Way;
+use s2m_runs::parts::Precision;
 use tch::Tensor;
 
 use super::balance::Balance;
@@ -19,7 +20,6 @@ use super::mobilenet_v2::{self, MobileNetV2};
 use super::resnet9::ResNet9;
 use super::{Mode, linear, linear_onnx};
 use crate::parameters::{Spec, Weights};
-use s2m_runs::parts::Precision;
 
 /// What turns an item into features.
 #[derive(Debug, Clone, PartialEq, Eq)]

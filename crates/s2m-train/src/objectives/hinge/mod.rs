@@ -20,6 +20,7 @@ mod losses;
 pub mod regularise;
 
 use anyhow::Result;
+use s2m_runs::parts::Precision;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
@@ -33,7 +34,6 @@ use crate::networks::spectral::{self, Power};
 use crate::noise::{self, Draws, Needs, Noise, Purpose};
 use crate::trained::Trained;
 use regularise::Regularise;
-use s2m_runs::parts::Precision;
 
 /// An unconditional GAN, or one with a projection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@
 //! "Regularizing generative adversarial networks under limited data", 2021, in the form of its authors' code.
 
 use anyhow::{Result, ensure};
+use s2m_runs::parts::{Augment, Edge};
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
@@ -18,7 +19,6 @@ use crate::noise::Draws;
 use crate::objectives::mean;
 use crate::parameters::{First, Spec};
 use crate::trained::Trained;
-use s2m_runs::parts::{Augment, Edge};
 
 /// Read from `regularise` in a run file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
