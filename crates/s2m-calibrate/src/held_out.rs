@@ -12,10 +12,10 @@ use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::manifest::{ItemEntry, LayoutName};
 use s2m_model::networks::{Requested, Scorer};
+use s2m_show::progress::Progress;
 
 use super::Engine;
 use crate::Error;
-use s2m_show::progress::Progress;
 
 /// Proposals of calibration are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_000;

@@ -8,6 +8,7 @@ use s2m_core::calibration::cap::{self, Chosen, LEAST_SHARE, Price, Stopped, Way,
 use s2m_core::calibration::correction::{self, Corrected};
 use s2m_core::calibration::odds;
 use s2m_core::calibration::witness::{Witness, Witnesses};
+use s2m_show::progress::Progress;
 
 use super::choose::held_out;
 use super::found::{Found, LikenessFound, WayFound};
@@ -15,7 +16,6 @@ use super::held_out::{Half, Rows};
 use super::real::way_found;
 use super::{CalibrationSettings, Engine, Subject};
 use crate::Error;
-use s2m_show::progress::Progress;
 
 /// What one way's networks say about held-out real items and about generated ones.
 #[derive(Debug, Clone)]

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::found::{Found, JointClass, MarginFound, Reliability, WayFound};
 use s2m_show::page::html::{count, escape};
 use s2m_show::page::{document, plots, section};
+
+use super::found::{Found, JointClass, MarginFound, Reliability, WayFound};
 
 /// Most joint classes in the table; the rest is in the JSON file.
 const MOST_ROWS: usize = 128;

@@ -3,10 +3,6 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
-use crate::Error;
-use crate::gaussians;
 use s2m::output::write_whole;
 use s2m::progress::Progress;
 use s2m::samplers::SamplerChoice;
@@ -14,6 +10,10 @@ use s2m::session::Machine;
 use s2m::settings::DEFAULT_TV;
 use s2m::{Draw, Model};
 use s2m_show::picture::{Canvas, Panel, scatter};
+use serde::Serialize;
+
+use crate::Error;
+use crate::gaussians;
 
 /// A model that is shown.
 struct Shown {

@@ -17,6 +17,9 @@ pub mod truth;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use s2m::output::{Lock, write_whole};
+use s2m::progress::Progress;
+use s2m::session::Machine;
 use s2m_core::labels::LabelSet;
 use s2m_core::query::Query;
 use s2m_metrics::features::FeaturesError;
@@ -29,9 +32,6 @@ use self::look::look;
 use self::measure::{Judged, Known, Measure, Metric, by_label, measure};
 use self::network::{ClassKind, EvalNetwork, Wanted};
 use self::truth::{LabelEntry, LabelMap, Truth};
-use s2m::output::{Lock, write_whole};
-use s2m::progress::Progress;
-use s2m::session::Machine;
 
 pub use error::Error;
 

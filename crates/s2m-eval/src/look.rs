@@ -11,6 +11,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use s2m::output::npy_header;
+use s2m::progress::Progress;
 use s2m_data::npy::{self, Values};
 use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::resize::{Filter, Resizer};
@@ -20,8 +22,6 @@ use s2m_model::disk::{crc32, read_plain, write_whole};
 use super::items::{Pictures, Rows};
 use super::network::EvalNetwork;
 use crate::Error;
-use s2m::output::npy_header;
-use s2m::progress::Progress;
 
 /// Changes when the meaning of what is kept does; 2 came with checksums.
 const FORMAT: u32 = 2;

@@ -4,10 +4,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use s2m::samplers::SamplerChoice;
+use s2m::settings::{CalibrationChoice, DEFAULT_TV, Overrides, SampleSettings};
+use s2m::weigh;
+use s2m_calibrate::found::MarginFound;
+use s2m_calibrate::held_out::{Rows, real_rows};
+use s2m_calibrate::{CalibrationSettings, Engine, Subject, calibrate};
 use s2m_core::query::Query;
 use s2m_core::weight::Weighting;
 use s2m_data::recipe::Loaded;
 use s2m_data::view::Positive;
+use s2m_fit::trainer::Kind;
 use s2m_model::bundle::Bundle;
 use serde::{Deserialize, Serialize};
 
@@ -19,13 +26,6 @@ use super::table1::methods::{DATA, DataSet, GAN, QUERY, STEPS};
 use super::table1::referee::{self, Referee, Verdict};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::samplers::SamplerChoice;
-use s2m::settings::{CalibrationChoice, DEFAULT_TV, Overrides, SampleSettings};
-use s2m::weigh;
-use s2m_calibrate::found::MarginFound;
-use s2m_calibrate::held_out::{Rows, real_rows};
-use s2m_calibrate::{CalibrationSettings, Engine, Subject, calibrate};
-use s2m_fit::trainer::Kind;
 
 macro_rules! stage {
     ($folder:literal, $name:literal, $kind:ident) => {

@@ -4,13 +4,13 @@
 //! looked at by itself, and as a ceiling a network is shown every item's whole label set.
 
 use s2m_data::recipe::DataRecipe;
+use s2m_fit::trainer::Kind;
+use s2m_fit::{Network, Way};
 
 use super::fits::{self, BANK, Court, Fit, Source, Subject};
 use super::stages::{self, Stage};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m_fit::trainer::Kind;
-use s2m_fit::{Network, Way};
 
 const REFEREE: Stage = Stage {
     name: "referee",

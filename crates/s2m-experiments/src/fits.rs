@@ -10,13 +10,20 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use s2m::models;
+use s2m::output::write_whole;
+use s2m::presence;
+use s2m::settings::Overrides;
 use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::query::Query;
 use s2m_data::recipe::DataRecipe;
+use s2m_fit::{Joint, Network, Training};
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::manifest::PosteriorName;
 use s2m_model::probe::Said;
+use s2m_runs::folder::{self, REFEREE};
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 use serde::{Deserialize, Serialize};
 
 use super::Bench;
@@ -25,12 +32,6 @@ use super::line::Line;
 use super::results::Table;
 use super::stages::{self, Run};
 use crate::Error;
-use s2m::models;
-use s2m::output::write_whole;
-use s2m::presence;
-use s2m::settings::Overrides;
-use s2m_fit::{Joint, Network, Training};
-use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 const SEEDS: [u64; 3] = [0, 1, 2];
 
@@ -486,7 +487,9 @@ impl Source {
             }
             Self::Stage(name) => {
                 let folder = work.join(stages::seeded(name, seed));
-                let path = folder.join(format!("{recipe}/seed-{seed}/generator.onnx"));
+                let path = folder
+                    .join(folder::replica(recipe, seed))
+                    .join("generator.onnx");
                 Ok(Some(path).filter(|path| path.is_file()))
             }
             Self::Network(name) => Ok(Some(work.join(name)).filter(|path| path.is_file())),
@@ -562,7 +565,7 @@ impl Court {
         let Some(referee) = referee else {
             return Ok(None);
         };
-        let path = referee.folder.join("referee.onnx");
+        let path = referee.folder.join(REFEREE);
         let settings = &bench.request.machine.run;
         let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
         Self::new(judge, recipe).map(Some)

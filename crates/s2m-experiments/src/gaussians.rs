@@ -2,8 +2,14 @@
 //!
 //! Reference: appendix E.1 of "Mining Multi-Label Samples from Single Positive Labels", 2022.
 
+use s2m::samplers::SamplerChoice;
+use s2m::settings::{CalibrationChoice, DEFAULT_TV};
 use s2m_core::labels::Labels;
 use s2m_core::query::Query;
+use s2m_eval::gaussians::{PAPER, PAPER_STEPS, PaperRow, ceiling, centres, fit_points, points};
+use s2m_fit::trainer::Kind;
+use s2m_runs::folder::GENERATOR;
+use s2m_show::picture::{Canvas, Panel, scatter};
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
@@ -12,11 +18,6 @@ use super::results::{Table, published};
 use super::stages::{Run, Stage};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::samplers::SamplerChoice;
-use s2m::settings::{CalibrationChoice, DEFAULT_TV};
-use s2m_eval::gaussians::{PAPER, PAPER_STEPS, PaperRow, ceiling, centres, fit_points, points};
-use s2m_fit::trainer::Kind;
-use s2m_show::picture::{Canvas, Panel, scatter};
 
 /// Name of the data in the run files.
 const DATA: &str = "gaussians";
@@ -132,8 +133,7 @@ fn drawn<'q>(
 ) -> Result<Option<Drawn<'q>>, Error> {
     match method {
         Method::Alone => {
-            let file =
-                stage(runs, "gan").and_then(|run| run.generator(DATA, seed, "generator.toml"));
+            let file = stage(runs, "gan").and_then(|run| run.generator(DATA, seed, GENERATOR));
             file.map(|file| Drawn::alone(&file)).transpose()
         }
         Method::Sampled(calibration, sampler) => {

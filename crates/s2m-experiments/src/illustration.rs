@@ -7,9 +7,14 @@
 
 use std::num::NonZeroUsize;
 
+use s2m::samplers::SamplerChoice;
+use s2m::settings::DEFAULT_TV;
 use s2m_core::labels::LabelSet;
 use s2m_data::illustration::density;
+use s2m_fit::trainer::Kind;
 use s2m_metrics::total_variation::{expected_floor, total_variation};
+use s2m_runs::folder::GENERATOR;
+use s2m_show::picture::{Canvas, Drawing, Panel, scatter};
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
@@ -18,10 +23,6 @@ use super::results::Table;
 use super::stages::{Run, Stage};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::samplers::SamplerChoice;
-use s2m::settings::DEFAULT_TV;
-use s2m_fit::trainer::Kind;
-use s2m_show::picture::{Canvas, Drawing, Panel, scatter};
 
 /// Name of the data in the run files.
 const DATA: &str = "illustration";
@@ -66,7 +67,7 @@ enum Method {
     Sampled(SamplerChoice),
 }
 
-const GAN: Method = Method::Alone("gan", "generator.toml");
+const GAN: Method = Method::Alone("gan", GENERATOR);
 const CP_GAN: Method = Method::Alone("cp-gan", "generator-overlap.toml");
 const REJECT: Method = Method::Sampled(SamplerChoice::Reject { tv: DEFAULT_TV });
 const MH: Method = Method::Sampled(SamplerChoice::Mh { steps: STEPS });

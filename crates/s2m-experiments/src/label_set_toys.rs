@@ -6,10 +6,12 @@
 
 use std::num::NonZeroUsize;
 
+use s2m::settings::Overrides;
 use s2m_core::labels::Labels;
 use s2m_core::query::Query;
 use s2m_data::gaussians::modes;
 use s2m_data::recipe::DataRecipe;
+use s2m_eval::gaussians::points;
 use s2m_metrics::modes::nearest;
 use s2m_metrics::total_variation::{expected_floor, total_variation};
 use s2m_model::manifest::PosteriorName;
@@ -21,8 +23,6 @@ use super::line::Line;
 use super::results::Table;
 use super::{Bench, Findings};
 use crate::Error;
-use s2m::settings::Overrides;
-use s2m_eval::gaussians::points;
 
 const DATA: &str = include_str!("../../../experiments/label-set-toys/data.toml");
 

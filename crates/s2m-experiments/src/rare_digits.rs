@@ -9,6 +9,12 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use s2m::adapt::{AdaptChoice, PRIOR_SHARE, Pilot};
+use s2m::draw::{uniforms, weigh_first};
+use s2m::pool::Pool;
+use s2m::samplers::SamplerChoice;
+use s2m::session::Session;
+use s2m::settings::{Overrides, SampleSettings};
 use s2m_core::labels::LabelSet;
 use s2m_core::query::Query;
 use s2m_core::samplers::{History, mh};
@@ -17,6 +23,8 @@ use s2m_data::{Dataset, Values};
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::networks::{Renderer, Requested};
+use s2m_runs::folder::REFEREE;
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Evaluator, Finding};
@@ -27,13 +35,6 @@ use super::stages;
 use super::table1::referee::{OUTPUTS, distance};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::adapt::{AdaptChoice, PRIOR_SHARE, Pilot};
-use s2m::draw::{uniforms, weigh_first};
-use s2m::pool::Pool;
-use s2m::samplers::SamplerChoice;
-use s2m::session::Session;
-use s2m::settings::{Overrides, SampleSettings};
-use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 /// Joint classes with less than 3 % of the training items, and the name of their picture.
 const CLASSES: [(&str, &str); 3] = [
@@ -138,7 +139,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let loaded = recipe.load()?;
     let (mut tables, mut missing, mut pictures) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(referee) = stage(&runs, "referee-mnist") {
-        let path = referee.folder.join("referee.onnx");
+        let path = referee.folder.join(REFEREE);
         let settings = &bench.request.machine.run;
         let judge = Judge::open(&path, &OUTPUTS, &bench.runtime, settings)?;
         for ((text, picture), papers) in CLASSES.into_iter().zip(PAPER) {

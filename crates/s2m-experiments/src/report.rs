@@ -2,14 +2,14 @@
 
 use std::fs;
 
+use s2m::output::write_whole;
 use s2m_model::runtime::Runtime;
+use s2m_show::picture::Canvas;
 
 use super::results::{self, NOTHING, Table};
 use super::stages::Run;
 use super::{Reproduced, Request};
 use crate::Error;
-use s2m::output::write_whole;
-use s2m_show::picture::Canvas;
 
 /// Remarks by hand, appended to the results.
 const NOTES: &str = "NOTES.md";

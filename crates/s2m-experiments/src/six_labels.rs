@@ -3,12 +3,16 @@
 
 use std::num::NonZeroUsize;
 
+use s2m::samplers::SamplerChoice;
+use s2m::settings::{DEFAULT_TV, DensityChoice, Overrides};
 use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::query::Query;
 use s2m_data::Values;
 use s2m_data::six_labels;
+use s2m_fit::trainer::Kind;
 use s2m_model::judge::Judge;
 use s2m_model::manifest::PosteriorName;
+use s2m_runs::folder::REFEREE;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Drawn, Finding, Sampled, Way};
@@ -17,9 +21,6 @@ use super::results::Table;
 use super::stages::{self, Stage};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::samplers::SamplerChoice;
-use s2m::settings::{DEFAULT_TV, DensityChoice, Overrides};
-use s2m_fit::trainer::Kind;
 
 macro_rules! stage {
     ($name:literal, $kind:ident) => {
@@ -153,7 +154,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let loaded = recipe.load()?;
     let (mut tables, mut missing) = (Vec::new(), Vec::new());
     if let Some(referee) = stage(&runs, "referee-mnist") {
-        let path = referee.folder.join("referee.onnx");
+        let path = referee.folder.join(REFEREE);
         let settings = &bench.request.machine.run;
         let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
         let mut table = queries_table();

@@ -9,20 +9,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use s2m::output::write_whole;
+use s2m::progress::Progress;
 use s2m_data::recipe::DataRecipe;
-use serde::Deserialize;
+use s2m_fit::trainer::{Ended, Job, Kind, Train};
+use s2m_runs::Done;
+use s2m_runs::folder::{self, DONE, GENERATOR, RUN_FILE};
 use toml::{Table, Value};
 
 use crate::Error;
-use s2m::output::write_whole;
-use s2m::progress::Progress;
-use s2m_fit::trainer::{Ended, Job, Kind, Train};
-
-/// Written last by the trainer.
-const DONE: &str = "done.json";
-
-/// The run file as the trainer resolved it.
-const RESOLVED: &str = "run.toml";
 
 /// Keys that may differ between our run file and a finished one: folders differ between machines,
 /// seeds that are not there are named as missing, and the rest changes no weight.
@@ -47,17 +42,6 @@ pub(crate) struct Stage {
     pub(crate) template: &'static str,
 }
 
-/// What the trainer says about a finished run.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Done {
-    pub(crate) steps: Option<u64>,
-    pub(crate) seconds: Option<f64>,
-    pub(crate) steps_per_second: Option<f64>,
-    pub(crate) replicas: Option<u64>,
-    pub(crate) device: Option<String>,
-}
-
 /// A finished stage.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Run {
@@ -71,13 +55,13 @@ pub(crate) struct Run {
 impl Run {
     /// The entry of a generator, where it was trained.
     pub(crate) fn generator(&self, data: &str, seed: u64, file: &str) -> Option<PathBuf> {
-        let path = self.folder.join(format!("{data}/seed-{seed}/{file}"));
+        let path = self.folder.join(folder::replica(data, seed)).join(file);
         path.is_file().then_some(path)
     }
 
     /// A bundle, where it was trained.
     pub(crate) fn bundle(&self, data: &str, seed: u64) -> Option<PathBuf> {
-        let path = self.folder.join(format!("{data}-seed-{seed}.s2m"));
+        let path = self.folder.join(folder::bundle(data, seed));
         path.is_dir().then_some(path)
     }
 }
@@ -192,7 +176,7 @@ pub(crate) fn check_generators(runs: &[Run]) -> Result<(), Error> {
                 let ours = run
                     .bundle(name, seed)
                     .and_then(|b| table(&b.join("model.toml")));
-                let theirs = gan.generator(name, seed, "generator.toml");
+                let theirs = gan.generator(name, seed, GENERATOR);
                 let theirs = theirs.and_then(|path| table(&path));
                 if let (Some(ours), Some(theirs)) = (ours, theirs)
                     && ours.get("generator").and_then(|g| g.get("sha256")) != theirs.get("sha256")
@@ -270,7 +254,7 @@ fn read_done(path: &Path) -> Result<Done, Error> {
 
 /// Makes sure that a finished stage was run with our run file.
 fn check_same(stage: &'static str, ours: &Table, folder: &Path) -> Result<(), Error> {
-    let path = folder.join(RESOLVED);
+    let path = folder.join(RUN_FILE);
     let theirs: Table = read_text(&path)?.parse().map_err(|e| Error::Read {
         path,
         reason: format!("{e}"),
@@ -385,7 +369,7 @@ mod tests {
 
     fn finish(folder: &Path, resolved: &str) {
         fs::create_dir_all(folder).unwrap();
-        fs::write(folder.join(RESOLVED), resolved).unwrap();
+        fs::write(folder.join(RUN_FILE), resolved).unwrap();
         let done = r#"{"steps": 100, "seconds": 2.5, "device": "cpu", "more": 1}"#;
         fs::write(folder.join(DONE), done).unwrap();
     }

@@ -4,12 +4,13 @@
 //! Labels are even, high and loop; the digits 1 and 3 have none of them, so the labelled data lacks them, while the
 //! generator makes all ten. Class outputs know nothing about them and are sure all the same.
 
+use s2m_fit::trainer::Kind;
+use s2m_fit::{Network, Way};
+
 use super::fits::{self, BANK, Court, Fit, Source, Subject};
 use super::stages::{self, Stage};
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m_fit::trainer::Kind;
-use s2m_fit::{Network, Way};
 
 const REFEREE: Stage = Stage {
     name: "referee-mnist",

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use s2m::models;
+use s2m::output::{Existing, Kind, Lock, Plan, Staging};
+use s2m::session::Machine;
 use s2m_calibrate::found::Found;
 use s2m_calibrate::{CalibrationSettings, Engine, Subject, calibrate};
 use s2m_core::labels::Labels;
 use s2m_data::recipe::Loaded;
 use s2m_model::bundle::Bundle;
 use s2m_model::runtime::Runtime;
+use s2m_show::progress::Progress;
 
 use crate::Error;
 use crate::own_data;
-use s2m::models;
-use s2m::output::{Existing, Kind, Lock, Plan, Staging};
-use s2m::session::Machine;
-use s2m_show::progress::Progress;
 
 /// One request of `s2m calibrate`.
 #[derive(Debug, Clone)]

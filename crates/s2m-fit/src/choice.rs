@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use s2m_data::recipe::Loaded;
-use s2m_model::bundle::Bundle;
-
-use super::Way;
-use crate::Error;
 use s2m_calibrate::found::WayFound;
 use s2m_calibrate::likeness::{Compared, Scored, Told, compare};
 use s2m_calibrate::{Calibrated, CalibrationSettings, Engine, Subject, calibrate_among};
+use s2m_data::recipe::Loaded;
+use s2m_model::bundle::Bundle;
 use s2m_show::progress::Progress;
+
+use super::Way;
+use crate::Error;
 
 /// Trained ways, the simplest first, and the data that they were trained on.
 pub(super) struct Trained<'a> {

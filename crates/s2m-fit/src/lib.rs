@@ -15,24 +15,26 @@ pub mod trainer;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use s2m::models;
+use s2m::output::{self, Existing, Lock, Plan, Staging, write_whole};
+use s2m_calibrate::{Calibrated, CalibrationSettings, Engine};
 use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
 use s2m_model::manifest::{GeneratorEntry, Prior};
 use s2m_model::networks::{Device, RunSettings};
 use s2m_model::probe::{Probed, Said, probe};
 use s2m_model::runtime::Runtime;
+use s2m_runs::folder;
+use s2m_show::progress::Progress;
 use serde::Serialize;
 
 use crate::trainer::{Ended, Job, Kind, Train};
-use s2m::models;
-use s2m::output::{self, Existing, Lock, Plan, Staging, write_whole};
-use s2m_calibrate::{Calibrated, CalibrationSettings, Engine};
-use s2m_show::progress::Progress;
 
 use choice::Trained;
 pub use error::Error;
+pub use s2m_runs::Way;
+pub use s2m_runs::classifier::DEFAULT_ITEMS;
 use schedule::Schedule;
-pub use schedule::{DEFAULT_ITEMS, Way};
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -208,10 +210,7 @@ pub fn fit(
         if trainer.train(&job)? == Ended::No {
             return Ok(Answer::No);
         }
-        let made = out.join(format!(
-            "{}-seed-{}.s2m",
-            recipe.name, request.training.seed
-        ));
+        let made = out.join(folder::bundle(&recipe.name, request.training.seed));
         bundles.push(made);
     }
     let trained = Trained {
@@ -406,12 +405,14 @@ fn write_work(work: &Path, probed: &Probed) -> Result<(), Error> {
     fs::create_dir_all(work).map_err(Error::write(work))?;
     write_whole(&work.join(GENERATOR), &probed.bytes)?;
     let entry = toml::to_string(&probed.entry).map_err(|e| Error::Setting(e.to_string()))?;
-    Ok(write_whole(&work.join(ENTRY), entry.as_bytes())?)
+    Ok(write_whole(
+        &work.join(folder::GENERATOR),
+        entry.as_bytes(),
+    )?)
 }
 
-/// The generator and what is said about it, in the folder of the training.
+/// The generator, in the folder of the training; what is said about it lies beside it.
 const GENERATOR: &str = "generator.onnx";
-const ENTRY: &str = "generator.toml";
 
 /// Puts a finished bundle where it was asked for, under its name and with another calibration where it
 /// has one; it appears whole.

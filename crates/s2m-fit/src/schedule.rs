@@ -1,47 +1,27 @@
 //! The run files of a fit: trunk and schedule by the shape of the items, one file for each way to fit D_v.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use s2m::models;
+use s2m_calibrate::CalibrationSettings;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::networks::Device;
 use s2m_model::onnx::backbone::FEATURES;
-use serde::Serialize;
+use s2m_runs::classifier::{
+    DEFAULT_ITEMS, JointChoice, JointSettings, OwnGenerator, RESNET9_WIDTH, RealSettings,
+    TrunkSettings,
+};
+use s2m_runs::parts::{self, Augment, BETA1, BETA2, Edge, OptimizerSettings, Precision};
+use s2m_runs::{ClassifierSettings, Way, folder};
 
-use super::{Backbone, ENTRY, Joint, Network, Request, Training};
+use super::{Backbone, Joint, Network, Request, Training};
 use crate::Error;
-use s2m::models;
-
-/// Generated items to train on, unless said otherwise.
-pub const DEFAULT_ITEMS: u32 = 50_000;
-
-/// How the real output is fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// All outputs on one trunk, as the paper does.
-    Shared,
-    /// On a trunk that the class output alone has trained.
-    Frozen,
-    /// On a trunk of its own, which sees blurred pictures.
-    Smoothed,
-}
-
-impl Way {
-    /// Its name in run files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Frozen => "frozen",
-            Self::Smoothed => "smoothed",
-        }
-    }
-}
 
 /// What a run file says beside the way and the data.
 pub(super) struct Schedule<'a> {
     training: &'a Training,
     chosen: Chosen,
-    network: String,
+    network: TrunkSettings,
     labels: usize,
     device: Device,
 }
@@ -51,8 +31,8 @@ pub(super) struct Schedule<'a> {
 struct Chosen {
     epochs: u64,
     batch: u64,
-    network: &'static str,
-    rest: &'static str,
+    optimizer: OptimizerSettings,
+    augment: Option<Augment>,
     ways: &'static [Way],
     /// Whether the class output has a trunk to itself before all outputs share it.
     class_first: bool,
@@ -60,12 +40,29 @@ struct Chosen {
     joint_epochs: u64,
 }
 
+/// Adam for small networks.
+const ADAM: OptimizerSettings = OptimizerSettings::Adam {
+    learning_rate: 1e-3,
+    beta1: BETA1,
+    beta2: BETA2,
+    schedule: parts::Schedule::Cosine,
+    warm_up: 0.0,
+};
+
+/// Mirrored and moved by up to four pixels.
+const MOVED: Augment = Augment {
+    flip: true,
+    shift: 4,
+    cutout: 0,
+    edge: Edge::Black,
+};
+
 impl Chosen {
     const POINTS: Self = Self {
         epochs: 30,
         batch: 256,
-        network: "{ kind = \"mlp\", hidden = [256, 256, 256] }",
-        rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
+        optimizer: ADAM,
+        augment: None,
         ways: &[Way::Shared, Way::Frozen],
         class_first: false,
         joint_epochs: 10,
@@ -73,8 +70,8 @@ impl Chosen {
     const DIGITS: Self = Self {
         epochs: 20,
         batch: 256,
-        network: "{ kind = \"lenet5\" }",
-        rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
+        optimizer: ADAM,
+        augment: None,
         ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
         class_first: false,
         joint_epochs: 5,
@@ -82,8 +79,15 @@ impl Chosen {
     const PICTURES: Self = Self {
         epochs: 30,
         batch: 128,
-        network: "{ kind = \"mobilenet-v2\" }",
-        rest: "optimizer = { kind = \"sgd\", learning-rate = 0.05, momentum = 0.9, schedule = \"cosine\" }\naugment = { flip = true, shift = 4 }",
+        optimizer: OptimizerSettings::Sgd {
+            learning_rate: 0.05,
+            momentum: 0.9,
+            nesterov: false,
+            weight_decay: 0.0,
+            schedule: parts::Schedule::Cosine,
+            warm_up: 0.0,
+        },
+        augment: Some(MOVED),
         ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
         class_first: true,
         joint_epochs: 30,
@@ -91,8 +95,19 @@ impl Chosen {
     const COLOUR: Self = Self {
         epochs: 30,
         batch: 512,
-        network: "{ kind = \"resnet9\" }",
-        rest: "optimizer = { kind = \"sgd\", learning-rate = 0.3, momentum = 0.9, nesterov = true, weight-decay = 5e-4, schedule = \"cosine\", warm-up = 0.1 }\naugment = { flip = true, shift = 4, cutout = 10, edge = \"mirror\" }",
+        optimizer: OptimizerSettings::Sgd {
+            learning_rate: 0.3,
+            momentum: 0.9,
+            nesterov: true,
+            weight_decay: 5e-4,
+            schedule: parts::Schedule::Cosine,
+            warm_up: 0.1,
+        },
+        augment: Some(Augment {
+            cutout: 10,
+            edge: Edge::Mirror,
+            ..MOVED
+        }),
         ways: &[Way::Shared, Way::Frozen, Way::Smoothed],
         class_first: true,
         joint_epochs: 30,
@@ -101,18 +116,12 @@ impl Chosen {
     const HEADS: Self = Self {
         epochs: 30,
         batch: 256,
-        network: "",
-        rest: "optimizer = { kind = \"adam\", learning-rate = 1e-3, schedule = \"cosine\" }",
+        optimizer: ADAM,
+        augment: None,
         ways: &[Way::Frozen],
         class_first: false,
         joint_epochs: 10,
     };
-}
-
-/// The part of a run file that is the data.
-#[derive(Serialize)]
-struct Section<'a> {
-    data: &'a DataRecipe,
 }
 
 /// Passes of the shorter phase, out of those of the longer one.
@@ -128,16 +137,25 @@ impl<'a> Schedule<'a> {
     ) -> Result<Self, Error> {
         let training = &request.training;
         let (chosen, network) = if let Some(backbone) = &training.backbone {
-            (Chosen::HEADS, backbone_text(backbone, work)?)
+            (Chosen::HEADS, given(backbone, work)?)
         } else {
             let shape = &*data.train.items.shape;
-            let chosen = match (training.network, shape) {
-                (None, [_]) => Chosen::POINTS,
-                (Some(Network::Lenet5), _) | (None, [1, 28, 28]) => Chosen::DIGITS,
-                (Some(Network::Resnet9), _) | (None, [3, ..]) => Chosen::COLOUR,
-                (Some(Network::MobilenetV2) | None, _) => Chosen::PICTURES,
-            };
-            (chosen, chosen.network.to_owned())
+            match (training.network, shape) {
+                (None, [_]) => {
+                    let hidden = vec![256, 256, 256];
+                    (Chosen::POINTS, TrunkSettings::Mlp { hidden })
+                }
+                (Some(Network::Lenet5), _) | (None, [1, 28, 28]) => {
+                    (Chosen::DIGITS, TrunkSettings::Lenet5 {})
+                }
+                (Some(Network::Resnet9), _) | (None, [3, ..]) => {
+                    let width = RESNET9_WIDTH;
+                    (Chosen::COLOUR, TrunkSettings::Resnet9 { width })
+                }
+                (Some(Network::MobilenetV2) | None, _) => {
+                    (Chosen::PICTURES, TrunkSettings::MobilenetV2 {})
+                }
+            }
         };
         Ok(Self {
             training,
@@ -163,90 +181,141 @@ impl<'a> Schedule<'a> {
         recipe: &DataRecipe,
         work: &Path,
     ) -> Result<String, Error> {
+        let settings = self.settings(way, recipe, work);
+        let text = toml::to_string(&settings).map_err(|e| Error::Setting(e.to_string()))?;
+        Ok(format!("# Written by `s2m fit`.\n{text}"))
+    }
+
+    /// What it says.
+    fn settings(&self, way: Way, recipe: &DataRecipe, work: &Path) -> ClassifierSettings {
         let Self {
             training, chosen, ..
         } = self;
         let long = training.epochs.unwrap_or(chosen.epochs);
         let short = (long / SHORTER).max(1);
         let (epochs, real) = match way {
-            Way::Shared if chosen.class_first => (
-                short,
-                format!("{{ fit = \"shared\", class-epochs = {long} }}"),
-            ),
-            Way::Frozen => (long, format!("{{ fit = \"frozen\", epochs = {short} }}")),
-            Way::Shared | Way::Smoothed => (long, format!("{{ fit = \"{}\" }}", way.name())),
+            Way::Shared if chosen.class_first => {
+                (short, RealSettings::Shared { class_epochs: long })
+            }
+            Way::Shared => (long, RealSettings::Shared { class_epochs: 0 }),
+            Way::Frozen => (long, RealSettings::Frozen { epochs: short }),
+            Way::Smoothed => (long, RealSettings::Smoothed {}),
         };
-        let data = toml::to_string(&Section { data: recipe });
-        let data = data.map_err(|e| Error::Setting(e.to_string()))?;
-        let batch = training.batch.unwrap_or(chosen.batch);
-        let mut text = format!(
-            "# Written by `s2m fit`.\nepochs = {epochs}\nbatch = {batch}\nnetwork = {}\nreal = {real}\n{}\n",
-            self.network, chosen.rest
-        );
-        if training.balance {
-            text.push_str("balance = true\n");
+        let in_bf16 =
+            self.device == Device::Cuda && matches!(self.network, TrunkSettings::Resnet9 { .. });
+        ClassifierSettings {
+            real,
+            augment: chosen.augment,
+            balance: training.balance,
+            precision: if in_bf16 {
+                Precision::Bf16
+            } else {
+                Precision::default()
+            },
+            joint: Some(self.joint(work)),
+            // All ways are calibrated together afterwards.
+            calibration: CalibrationSettings {
+                generated: Some(1000),
+                ..CalibrationSettings::default()
+            },
+            generator: Some(OwnGenerator {
+                file: work.join(folder::GENERATOR),
+                items: training.items.unwrap_or(DEFAULT_ITEMS),
+                seed: training.seed,
+            }),
+            data: Some(recipe.clone()),
+            ..ClassifierSettings::new(
+                epochs,
+                i64::try_from(training.batch.unwrap_or(chosen.batch)).unwrap_or(i64::MAX),
+                self.network.clone(),
+                chosen.optimizer,
+            )
         }
-        if self.device == Device::Cuda && self.network.contains("resnet9") {
-            text.push_str("precision = \"bf16\"\n");
-        }
-        text.push_str(&self.joint_text(work));
-        // All ways are calibrated together afterwards.
-        text.push_str("calibration = { generated = 1000 }\n");
-        let _ = write!(
-            text,
-            "\n[generator]\nfile = {:?}\nitems = {}\nseed = {}\n\n{data}",
-            work.join(ENTRY).display().to_string(),
-            training.items.unwrap_or(DEFAULT_ITEMS),
-            training.seed,
-        );
-        Ok(text)
     }
-}
 
-impl Schedule<'_> {
     /// What a run file says about label sets: all ways stand on one student.
-    fn joint_text(&self, work: &Path) -> String {
+    fn joint(&self, work: &Path) -> JointChoice {
         let supervised = match self.training.joint {
-            Joint::Left => return "joint = false\n".to_owned(),
-            _ if self.labels < 2 => return "joint = false\n".to_owned(),
-            Joint::Learnt => "",
-            Joint::Supervised => ", supervised = true",
+            Joint::Left => return JointChoice::Switch(false),
+            _ if self.labels < 2 => return JointChoice::Switch(false),
+            Joint::Learnt => false,
+            Joint::Supervised => true,
         };
-        let folder = work.join("joint").display().to_string();
-        let epochs = self.training.epochs.unwrap_or(self.chosen.joint_epochs);
-        let rounds = match self.training.rounds {
-            Some(rounds) => format!(", rounds = {rounds}"),
-            None => String::new(),
-        };
-        format!("joint = {{ folder = {folder:?}, epochs = {epochs}{rounds}{supervised} }}\n")
+        let usual = JointSettings::default();
+        JointChoice::Settings(JointSettings {
+            folder: Some(work.join(folder::JOINT)),
+            epochs: Some(self.training.epochs.unwrap_or(self.chosen.joint_epochs)),
+            rounds: self.training.rounds.map_or(usual.rounds, |rounds| {
+                usize::try_from(rounds).unwrap_or(usize::MAX)
+            }),
+            supervised,
+            ..usual
+        })
     }
 }
 
-/// What a run file says about a network that stays as it is.
-fn backbone_text(backbone: &Backbone, work: &Path) -> Result<String, Error> {
-    let (file, features, range): (PathBuf, Option<&str>, Option<[f64; 2]>) = match backbone {
+/// A network that stays as it is.
+fn given(backbone: &Backbone, work: &Path) -> Result<TrunkSettings, Error> {
+    Ok(match backbone {
         Backbone::File {
             file,
             features,
             range,
-        } => (file.clone(), features.as_deref(), *range),
+        } => TrunkSettings::Onnx {
+            file: file.clone(),
+            features: features.clone(),
+            range: *range,
+        },
         Backbone::Of(model) => {
             let bundle = models::open(model)?;
             let file = work.join("backbone.onnx");
             s2m::output::write_whole(&file, &bundle.classifier().bytes)?;
-            let range = bundle.manifest().classifier.input.range;
-            (file, Some(FEATURES), range)
+            TrunkSettings::Onnx {
+                file,
+                features: Some(FEATURES.to_owned()),
+                range: bundle.manifest().classifier.input.range,
+            }
         }
-    };
-    let mut text = format!(
-        "{{ kind = \"onnx\", file = {:?}",
-        file.display().to_string()
-    );
-    if let Some(features) = features {
-        let _ = write!(text, ", features = {features:?}");
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_file_is_read_as_it_was_written() {
+        let recipe: DataRecipe = toml::from_str(
+            "name = \"bars\"\nlabelling = { model = \"one-of\" }\nsource = { format = \"folders\", folder = \"/bars\" }",
+        )
+        .unwrap();
+        let training = Training {
+            rounds: Some(3),
+            joint: Joint::Supervised,
+            ..Training::default()
+        };
+        let width = RESNET9_WIDTH;
+        let kinds = [
+            (Chosen::POINTS, TrunkSettings::Mlp { hidden: vec![256] }),
+            (Chosen::DIGITS, TrunkSettings::Lenet5 {}),
+            (Chosen::PICTURES, TrunkSettings::MobilenetV2 {}),
+            (Chosen::COLOUR, TrunkSettings::Resnet9 { width }),
+        ];
+        for (chosen, network) in kinds {
+            let schedule = Schedule {
+                training: &training,
+                chosen,
+                network,
+                labels: 2,
+                device: Device::Cuda,
+            };
+            for &way in chosen.ways {
+                let work = Path::new("/work");
+                let text = schedule.run_file(way, &recipe, work).unwrap();
+                let read: ClassifierSettings = toml::from_str(&text).unwrap();
+                assert_eq!(read, schedule.settings(way, &recipe, work), "{text}");
+                assert!(read.check().is_ok() && read.real.way() == way, "{text}");
+            }
+        }
     }
-    if let Some([low, high]) = range {
-        let _ = write!(text, ", range = [{low:?}, {high:?}]");
-    }
-    Ok(text + " }")
 }

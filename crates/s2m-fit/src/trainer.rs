@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use s2m_model::networks::Device;
+pub use s2m_runs::{Ended, Kind};
 
 use crate::Error;
 
@@ -27,28 +28,6 @@ pub(crate) const LIBRARY: &str = "lib/libtorch_cpu.so";
 /// Folders between `.runtime/libtorch` and `torch`: `lib/python3.x/site-packages` is three.
 const DEEPEST: usize = 4;
 
-/// What is trained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A generator, by one of the objectives.
-    Gan,
-    /// The three-headed classifier of a generator.
-    Classifier,
-    /// A fully supervised classifier to judge results by.
-    Referee,
-}
-
-impl Kind {
-    /// Its name as typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gan => "gan",
-            Self::Classifier => "classifier",
-            Self::Referee => "referee",
-        }
-    }
-}
-
 /// One training run.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
@@ -58,15 +37,6 @@ pub struct Job<'a> {
     pub run_file: &'a Path,
     /// Folder for the result; a run that was stopped goes on there.
     pub out: &'a Path,
-}
-
-/// How a training run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// It is finished.
-    Done,
-    /// It ran, and there is no result; the trainer has said why.
-    No,
 }
 
 /// Whoever trains.
@@ -122,14 +92,11 @@ impl Train for Trainer<'_> {
 }
 
 fn ended(kind: Kind, status: ExitStatus) -> Result<Ended, Error> {
-    match status.code() {
-        Some(0) => Ok(Ended::Done),
-        Some(1) => Ok(Ended::No),
-        _ => Err(Error::CouldNotRun {
-            kind: kind.name(),
-            status: status.to_string(),
-        }),
-    }
+    let ended = status.code().and_then(Ended::of_code);
+    ended.ok_or_else(|| Error::CouldNotRun {
+        kind: kind.name(),
+        status: status.to_string(),
+    })
 }
 
 fn executable() -> PathBuf {

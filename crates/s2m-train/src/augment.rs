@@ -9,64 +9,17 @@
 //! alike on every device, and in every replica alone or among others.
 //! Reference: DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout", 2017.
 
-use anyhow::{Result, ensure};
-use serde::{Deserialize, Serialize};
+use s2m_runs::parts::{Augment, Edge};
 use tch::{Kind, Tensor};
 
 use crate::noise::Draws;
 
-/// Which changes; read from `augment` in a run file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Augment {
-    /// Mirrors every second item, left to right.
-    #[serde(default)]
-    pub flip: bool,
-    /// Largest shift in pixels, down or up and right or left.
-    #[serde(default)]
-    pub shift: i64,
-    /// Side in pixels of the square that is cut out; the part of it that lies in the picture counts.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cutout: i64,
-    /// What comes in from outside where a picture is moved.
-    #[serde(default, skip_serializing_if = "Edge::is_black")]
-    pub edge: Edge,
-}
-
-/// What lies outside a picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Edge {
-    #[default]
-    Black,
-    /// The picture again, mirrored at its edge.
-    Mirror,
-}
-
-impl Edge {
-    #[allow(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
-    fn is_black(&self) -> bool {
-        *self == Self::Black
+/// Pictures `[items, channels, height, width]` with so many pixels more on every side.
+fn pad(edge: Edge, x: &Tensor, pad: i64) -> Tensor {
+    match edge {
+        Edge::Black => x.pad([pad, pad, pad, pad], "constant", BLACK),
+        Edge::Mirror => x.reflection_pad2d([pad, pad, pad, pad]),
     }
-
-    /// Pictures `[items, channels, height, width]` with so many pixels more on every side.
-    fn pad(self, x: &Tensor, pad: i64) -> Tensor {
-        match self {
-            Self::Black => x.pad([pad, pad, pad, pad], "constant", BLACK),
-            Self::Mirror => x.reflection_pad2d([pad, pad, pad, pad]),
-        }
-    }
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(side: &i64) -> bool {
-    *side == 0
 }
 
 /// Uniform numbers per item: the flip, and the shift's two parts.
@@ -81,77 +34,56 @@ const BLACK: f64 = -1.0;
 /// The middle of all levels.
 const GREY: f64 = 0.0;
 
-impl Augment {
-    /// Refuses shifts that can empty a picture, and squares that are larger than it.
-    pub fn check(self, [_, height, width]: [i64; 3]) -> Result<()> {
-        let most = height.min(width) - 1;
-        ensure!(
-            (0..=most).contains(&self.shift),
-            "`augment.shift` is {}; pictures of {width}×{height} take 0 to {most}",
-            self.shift
-        );
-        ensure!(
-            (0..=most + 1).contains(&self.cutout),
-            "`augment.cutout` is {}; pictures of {width}×{height} take 0 to {}",
-            self.cutout,
-            most + 1
-        );
-        Ok(())
-    }
+/// Uniform numbers for so many items.
+pub fn needs(augment: Augment, items: i64) -> i64 {
+    let centre = if augment.cutout > 0 { CENTRE } else { 0 };
+    (NUMBERS + centre) * items
+}
 
-    /// Uniform numbers for so many items.
-    pub fn needs(self, items: i64) -> i64 {
-        let centre = if self.cutout > 0 { CENTRE } else { 0 };
-        (NUMBERS + centre) * items
+/// Changes pictures `[replicas, items, size]`, each in its own way.
+pub fn apply(
+    augment: Augment,
+    x: &Tensor,
+    [channels, height, width]: [i64; 3],
+    draws: &mut Draws,
+) -> Tensor {
+    let (shape, device) = (x.size(), x.device());
+    let [flip, right, down] =
+        [(); NUMBERS as usize].map(|()| draws.uniform(shape[1]).reshape([-1, 1]));
+    // In 64-bit floats a number below 1 times a count stays below the count.
+    let start = |unit: Tensor| {
+        let places = (2 * augment.shift + 1) as f64;
+        (unit.to_kind(Kind::Double) * places).to_kind(Kind::Int64)
+    };
+    let line = |side: i64| Tensor::arange(side, (Kind::Int64, device)).unsqueeze(0);
+    let mut columns = line(width).expand([flip.size()[0], -1], false);
+    if augment.flip {
+        columns = columns.where_self(&flip.lt(0.5), &(width - 1 - line(width)));
     }
+    let columns = columns + start(right); // [items, width]
+    let rows = line(height) + start(down); // [items, height]
+    let pad = augment.shift;
+    let padded = self::pad(augment.edge, &x.reshape([-1, channels, height, width]), pad);
+    let places = rows.unsqueeze(2) * (width + 2 * pad) + columns.unsqueeze(1);
+    let places = places
+        .view([-1, 1, height * width])
+        .expand([-1, channels, -1], false);
+    let mut changed = padded.flatten(2, 3).gather(2, &places, false);
+    if augment.cutout > 0 {
+        let [column, row] =
+            [width, height].map(|side| cut(augment, side, &draws.uniform(shape[1])));
+        let square = row.unsqueeze(2).logical_and(&column.unsqueeze(1));
+        changed = changed.masked_fill(&square.view([-1, 1, height * width]), GREY);
+    }
+    changed.view(shape.as_slice())
+}
 
-    /// Changes pictures `[replicas, items, size]`, each in its own way.
-    pub fn apply(
-        self,
-        x: &Tensor,
-        [channels, height, width]: [i64; 3],
-        draws: &mut Draws,
-    ) -> Tensor {
-        let (shape, device) = (x.size(), x.device());
-        let [flip, right, down] =
-            [(); NUMBERS as usize].map(|()| draws.uniform(shape[1]).reshape([-1, 1]));
-        // In 64-bit floats a number below 1 times a count stays below the count.
-        let start = |unit: Tensor| {
-            let places = (2 * self.shift + 1) as f64;
-            (unit.to_kind(Kind::Double) * places).to_kind(Kind::Int64)
-        };
-        let line = |side: i64| Tensor::arange(side, (Kind::Int64, device)).unsqueeze(0);
-        let mut columns = line(width).expand([flip.size()[0], -1], false);
-        if self.flip {
-            columns = columns.where_self(&flip.lt(0.5), &(width - 1 - line(width)));
-        }
-        let columns = columns + start(right); // [items, width]
-        let rows = line(height) + start(down); // [items, height]
-        let pad = self.shift;
-        let padded = self
-            .edge
-            .pad(&x.reshape([-1, channels, height, width]), pad);
-        let places = rows.unsqueeze(2) * (width + 2 * pad) + columns.unsqueeze(1);
-        let places = places
-            .view([-1, 1, height * width])
-            .expand([-1, channels, -1], false);
-        let mut changed = padded.flatten(2, 3).gather(2, &places, false);
-        if self.cutout > 0 {
-            let [column, row] =
-                [width, height].map(|side| self.cut(side, &draws.uniform(shape[1])));
-            let square = row.unsqueeze(2).logical_and(&column.unsqueeze(1));
-            changed = changed.masked_fill(&square.view([-1, 1, height * width]), GREY);
-        }
-        changed.view(shape.as_slice())
-    }
-
-    /// Which pixels of a side the squares cover, `[items, side]`, from one uniform number per item.
-    fn cut(self, side: i64, unit: &Tensor) -> Tensor {
-        let centre = (unit.to_kind(Kind::Double) * side as f64).to_kind(Kind::Int64);
-        let line = Tensor::arange(side, (Kind::Int64, unit.device())).unsqueeze(0);
-        let into = line - centre.reshape([-1, 1]) + self.cutout / 2;
-        into.ge(0).logical_and(&into.lt(self.cutout))
-    }
+/// Which pixels of a side the squares cover, `[items, side]`, from one uniform number per item.
+fn cut(augment: Augment, side: i64, unit: &Tensor) -> Tensor {
+    let centre = (unit.to_kind(Kind::Double) * side as f64).to_kind(Kind::Int64);
+    let line = Tensor::arange(side, (Kind::Int64, unit.device())).unsqueeze(0);
+    let into = line - centre.reshape([-1, 1]) + augment.cutout / 2;
+    into.ge(0).logical_and(&into.lt(augment.cutout))
 }
 
 #[cfg(test)]
@@ -169,7 +101,7 @@ mod tests {
     fn applied(augment: Augment, pictures: &[f32], shape: [i64; 3], numbers: &[f32]) -> Vec<f32> {
         let size: i64 = shape.iter().product();
         let x = Tensor::from_slice(pictures).view([1, -1, size]);
-        let y = augment.apply(&x, shape, &mut draws(numbers));
+        let y = apply(augment, &x, shape, &mut draws(numbers));
         Vec::try_from(y.view(-1)).unwrap()
     }
 
@@ -272,7 +204,7 @@ mod tests {
                 cutout,
                 ..Augment::default()
             };
-            assert_eq!(augment.needs(2), 10);
+            assert_eq!(needs(augment, 2), 10);
             // Of two items, the first one's square lies at the top left.
             let numbers = [[0.5; 6].as_slice(), &[0.0, column, 0.0, row]].concat();
             let found = applied(augment, &[1.0; 80], [2, 4, 5], &numbers);
@@ -297,7 +229,7 @@ mod tests {
     #[test]
     fn without_a_cutout_no_number_more_is_drawn_and_the_run_file_stays_as_it_was() {
         let augment: Augment = toml::from_str("flip = true\nshift = 4").unwrap();
-        assert_eq!(augment.needs(7), 21);
+        assert_eq!(needs(augment, 7), 21);
         assert_eq!(
             toml::to_string(&augment).unwrap(),
             "flip = true\nshift = 4\n"

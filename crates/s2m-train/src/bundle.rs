@@ -7,9 +7,9 @@ use s2m_model::manifest::{
     CalibrationEntry, ClassifierEntry, FORMAT, LabellingEntry, LabellingModel, Manifest,
     OutputsEntry,
 };
+use s2m_runs::ClassifierSettings;
 use tch::{Tensor, no_grad};
 
-use crate::classifier::ClassifierSettings;
 use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::folder::RunFolder;
@@ -23,7 +23,7 @@ use crate::replica::{Replica, scaled};
 
 /// Folder of a replica's bundle.
 pub fn name(replica: &Replica) -> String {
-    format!("{}-seed-{}.s2m", replica.name, replica.seed)
+    s2m_runs::folder::bundle(&replica.name, replica.seed)
 }
 
 /// Items that an export is checked on.
@@ -111,7 +111,8 @@ pub fn write(
         external: [].into(),
         provenance: generators.provenance(own, settings)?,
     };
-    let [generator, classifier] = [generator, classifier].map(|file| settings.stored.file(file));
+    let [generator, classifier] =
+        [generator, classifier].map(|file| export::stored(settings.stored, file));
     let files = bundle::files(&manifest, generator?, classifier?)?;
     bundle::write(&folder.join(&name(own)), &files)?;
     Ok(difference)

@@ -6,11 +6,12 @@ use s2m_calibrate::{Engine, Subject, calibrate};
 use s2m_data::recipe::Loaded;
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::Provenance;
+use s2m_runs::ClassifierSettings;
+use s2m_runs::folder::HELD_OUT;
 use s2m_show::progress::Silent;
 use serde_json::json;
 
 use crate::bundle;
-use crate::classifier::ClassifierSettings;
 use crate::device::Machine;
 use crate::folder::RunFolder;
 use crate::replica::Replica;
@@ -45,7 +46,7 @@ pub fn bundles(
         say(replica, &calibrated.found);
         found.push(json!({ "replica": replica.title(), "found": calibrated.found }));
     }
-    folder.write_json("held-out.json", &found)
+    folder.write_json(HELD_OUT, &found)
 }
 
 /// The figures that tell at a glance whether a classifier is of use.

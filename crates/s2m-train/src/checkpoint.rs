@@ -17,12 +17,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use s2m_model::disk::{crc32, read_plain};
+use s2m_runs::parts::Stored;
 use safetensors::tensor::{Dtype, SafeTensors, TensorInfo, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
-use crate::export::Stored;
 use crate::folder::write_whole;
 use crate::parameters::{Parameters, Spec};
 use crate::trained::Trained;
@@ -31,7 +31,7 @@ use crate::trained::Trained;
 const HALF_MOST: f64 = 65_504.0;
 
 /// File name inside a run's folder.
-pub const FILE: &str = "checkpoint.safetensors";
+pub use s2m_runs::folder::CHECKPOINT as FILE;
 
 /// What a checkpoint holds; `checkpoint` in a run file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,218 +10,61 @@
 //! Real items of `L_v` are those of `L_r`. Generated pictures are rounded to the levels that files
 //! hold, so that `D_v` judges what is written.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use s2m_calibrate::CalibrationSettings;
-use s2m_data::recipe::{DataRecipe, Loaded};
-use s2m_model::manifest::CalibrationEntry;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use s2m_data::recipe::Loaded;
+use s2m_runs::classifier::{RealSettings, TrunkSettings};
+use s2m_runs::parts::Precision;
+use s2m_runs::{ClassifierSettings, Done, Way};
 use tch::{Kind, Tensor, no_grad};
 
-use crate::augment::Augment;
+use crate::augment;
 use crate::bundle::{self, Parts};
 use crate::calibrate;
 use crate::checkpoint::Form;
-use crate::device::{Machine, Precision};
-use crate::export::Stored;
+use crate::device::Machine;
 use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;
-use crate::generators::{Generators, OwnGenerator, Subjects};
-use crate::joint::{self, JointChoice, Learnt};
+use crate::generators::{Generators, Subjects};
+use crate::joint::{self, Learnt};
 use crate::networks::balance::Balance;
-use crate::networks::classifier::{Classifier, RealFit, Trunk};
+use crate::networks::classifier::{Classifier, Trunk};
 use crate::networks::given::Given;
 use crate::networks::mobilenet_v2::{self, MobileNetV2};
 use crate::networks::resnet9::{self, ResNet9};
 use crate::networks::{Mode, lenet5};
 use crate::noise::{self, Draws, Needs, Purpose};
 use crate::objectives::mean;
-use crate::optimizer::OptimizerSettings;
 use crate::parameters::{Parameters, gradients};
 use crate::replica::{Replica, is_picture};
 use crate::trained::{Start, Trained};
 use crate::training::{self, Plan, Taken, Work};
 
-/// A run file of `classifier`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct ClassifierSettings {
-    /// Folder of a finished GAN run, whose data sets and seeds are used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gan: Option<PathBuf>,
-    /// Data sets to train for; all of the GAN run where left out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub only: Vec<String>,
-    /// Passes over the training items.
-    pub epochs: u64,
-    pub batch: i64,
-    #[serde(default)]
-    pub precision: Precision,
-    /// How weights lie in the bundle's files.
-    #[serde(default, skip_serializing_if = "Stored::is_default")]
-    pub stored: Stored,
-    #[serde(default = "every_1000")]
-    pub log_every: u64,
-    #[serde(default = "every_1000")]
-    pub checkpoint_every: u64,
-    pub network: TrunkSettings,
-    /// How D_v is fitted.
-    #[serde(default)]
-    pub real: RealSettings,
-    /// How real and generated pictures are changed before they are seen; not at all where left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub augment: Option<Augment>,
-    /// Draws every label equally often; the exported outputs are those of the data all the same.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub balance: bool,
-    pub optimizer: OptimizerSettings,
-    /// Whether an output per label set is learnt, or how; by default where there are two labels or more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub joint: Option<JointChoice>,
-    #[serde(default)]
-    pub calibration: CalibrationSettings,
-    /// The paper's own settings for this data, kept in the bundle.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paper: Option<CalibrationEntry>,
-    /// A generator from elsewhere, in the place of a GAN run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generator: Option<OwnGenerator>,
-    /// Share of labels that are shown wrongly, in the place of what the data says; for trials of that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wrong_labels: Option<f64>,
-    /// The data of a generator from elsewhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<DataRecipe>,
+/// How the outputs of networks are corrected that were trained on one data set.
+fn balance_of(settings: &ClassifierSettings, data: &Loaded) -> Option<Balance> {
+    settings.balance.then(|| Balance::new(&data.observed))
 }
 
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_false(key: &bool) -> bool {
-    !key
-}
-
-fn every_1000() -> u64 {
-    1000
-}
-
-impl ClassifierSettings {
-    /// Refuses what no run can do, whatever its data is.
-    pub fn check(&self) -> Result<()> {
-        ensure!(
-            (1..=1 << 20).contains(&self.batch),
-            "`batch` must be from 1 to 1048576"
-        );
-        ensure!(self.epochs > 0, "`epochs` must be above 0");
-        self.calibration.check()?;
-        check_frozen(self)?;
-        ensure!(
-            self.real != RealSettings::Frozen { epochs: 0 },
-            "`epochs` of a frozen fit must be above 0"
-        );
-        Ok(())
-    }
-
-    /// How the outputs of networks are corrected that were trained on one data set.
-    fn balance_of(&self, data: &Loaded) -> Option<Balance> {
-        self.balance.then(|| Balance::new(&data.observed))
-    }
-}
-
-/// Which trunk.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum TrunkSettings {
-    Lenet5 {},
-    Mlp {
-        /// Layers; the last one's outputs are the features.
-        hidden: Vec<i64>,
-    },
-    MobilenetV2 {},
-    Resnet9 {
-        /// Outputs of the first layer; the features are eight times as many.
-        #[serde(default = "width_64")]
-        width: i64,
-    },
-    /// A network from elsewhere, which is not trained.
-    Onnx {
-        file: PathBuf,
-        /// An output or a value inside the graph; the only output where left out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        features: Option<String>,
-        /// Lowest and highest value of the pictures that it takes; −1 and 1 where left out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        range: Option<[f64; 2]>,
-    },
-}
-
-fn width_64() -> i64 {
-    64
-}
-
-/// How D_v is fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    tag = "fit",
-    rename_all = "kebab-case",
-    rename_all_fields = "kebab-case",
-    deny_unknown_fields
-)]
-pub enum RealSettings {
-    Shared {
-        /// Passes for the trunk and D_r alone, before those for all heads together.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        class_epochs: u64,
-    },
-    Frozen {
-        /// Passes for the other heads, after those for the trunk.
-        epochs: u64,
-    },
-    Smoothed {},
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-impl Default for RealSettings {
-    fn default() -> Self {
-        Self::Shared { class_epochs: 0 }
-    }
-}
-
-impl RealSettings {
-    /// The two phases of a run whose file asks for so many epochs, and the passes of each.
-    fn phases(self, epochs: u64) -> [(Phase, u64); 2] {
-        match self {
-            Self::Shared { class_epochs } => [(Phase::Class, class_epochs), (Phase::All, epochs)],
-            Self::Frozen { epochs: others } => [(Phase::Class, epochs), (Phase::Others, others)],
-            Self::Smoothed {} => [(Phase::Class, 0), (Phase::All, epochs)],
+/// The two phases of a run whose file asks for so many epochs, and the passes of each.
+fn phases(real: RealSettings, epochs: u64) -> [(Phase, u64); 2] {
+    match real {
+        RealSettings::Shared { class_epochs } => {
+            [(Phase::Class, class_epochs), (Phase::All, epochs)]
         }
-    }
-
-    /// The same where a student has trained the trunk and its class head: `shared` heads have a trunk of their own.
-    fn phases_after_student(self, epochs: u64) -> [(Phase, u64); 2] {
-        match self {
-            Self::Shared { .. } => self.phases(epochs),
-            Self::Frozen { epochs: others } => [(Phase::Class, 0), (Phase::Others, others)],
-            Self::Smoothed {} => [(Phase::Class, 0), (Phase::Others, epochs)],
+        RealSettings::Frozen { epochs: others } => {
+            [(Phase::Class, epochs), (Phase::Others, others)]
         }
+        RealSettings::Smoothed {} => [(Phase::Class, 0), (Phase::All, epochs)],
     }
+}
 
-    fn fit(self) -> RealFit {
-        match self {
-            Self::Shared { .. } => RealFit::Shared,
-            Self::Frozen { .. } => RealFit::Frozen,
-            Self::Smoothed {} => RealFit::Smoothed,
-        }
+/// The same where a student has trained the trunk and its class head: `shared` heads have a trunk of their own.
+fn phases_after_student(real: RealSettings, epochs: u64) -> [(Phase, u64); 2] {
+    match real {
+        RealSettings::Shared { .. } => phases(real, epochs),
+        RealSettings::Frozen { epochs: others } => [(Phase::Class, 0), (Phase::Others, others)],
+        RealSettings::Smoothed {} => [(Phase::Class, 0), (Phase::Others, epochs)],
     }
 }
 
@@ -261,8 +104,8 @@ struct Schedule {
 impl Schedule {
     fn new(settings: &ClassifierSettings, learnt: Option<&Learnt>, steps_per_epoch: u64) -> Self {
         let phases = match learnt {
-            None => settings.real.phases(settings.epochs),
-            Some(_) => settings.real.phases_after_student(settings.epochs),
+            None => phases(settings.real, settings.epochs),
+            Some(_) => phases_after_student(settings.real, settings.epochs),
         };
         Self {
             phases: phases.map(|(phase, epochs)| (phase, epochs.saturating_mul(steps_per_epoch))),
@@ -290,7 +133,7 @@ impl Training<'_> {
     /// Items as the networks see them in training.
     fn augmented(&self, items: Tensor, draws: &mut Draws) -> Tensor {
         match (self.settings.augment, self.network.trunk.picture()) {
-            (Some(augment), Some(picture)) => augment.apply(&items, picture, draws),
+            (Some(augment), Some(picture)) => augment::apply(augment, &items, picture, draws),
             _ => items,
         }
     }
@@ -357,7 +200,7 @@ impl Work for Training<'_> {
         let batch = self.settings.batch;
         let made = self.generators.needs(batch);
         let changes = match self.settings.augment {
-            Some(augment) => augment.needs(2 * batch),
+            Some(augment) => augment::needs(augment, 2 * batch),
             None => 0,
         };
         Needs {
@@ -465,7 +308,7 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         let parts = Parts {
             network: &network,
             weights: &own,
-            balance: settings.balance_of(generators.data(replica).1),
+            balance: balance_of(settings, generators.data(replica).1),
             sets: learnt.map(|learnt| learnt.of(replica)).transpose()?,
         };
         let difference = bundle::write(&folder, &generators, replica, &parts, settings, machine)?;
@@ -479,38 +322,22 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
         settings,
         machine,
     )?;
-    let summary = json!({
-        "steps": taken.steps,
-        "seconds": taken.seconds,
-        "steps_per_second": taken.steps as f64 / taken.seconds,
-        "replicas": generators.replicas.len(),
-        "device": machine.name(),
-        "generators": generators.sha256,
-    });
-    folder.finish(largest, summary)
-}
-
-/// Refuses what a network that sees every item once cannot do.
-fn check_frozen(settings: &ClassifierSettings) -> Result<()> {
-    if !matches!(settings.network, TrunkSettings::Onnx { .. }) {
-        return Ok(());
-    }
-    ensure!(
-        settings.augment.is_none(),
-        "`augment` cannot be used with an `onnx` network, which sees every item once, before training\nhint: remove `augment`"
-    );
-    ensure!(
-        settings.real.fit() != RealFit::Smoothed,
-        "`smoothed` trains a trunk of its own, and an `onnx` network is not trained\nhint: use `shared` or `frozen`"
-    );
-    Ok(())
+    let done = Done {
+        generators: Some(generators.sha256.clone()),
+        ..Done::new(
+            generators.replicas.len(),
+            (taken.steps, taken.seconds),
+            machine.name(),
+        )
+    };
+    folder.finish(largest, done)
 }
 
 /// The network that a run file asks for, checked against the items.
 fn network(settings: &ClassifierSettings, generators: &Generators) -> Result<Classifier> {
     let first = &generators.loaded[generators.replicas[0].data];
     ensure!(
-        is_picture(&first.train.items) || settings.real.fit() != RealFit::Smoothed,
+        is_picture(&first.train.items) || settings.real.way() != Way::Smoothed,
         "`smoothed` blurs pictures; points have `shared` and `frozen`"
     );
     let trunk = match &generators.frozen {
@@ -528,7 +355,7 @@ fn network(settings: &ClassifierSettings, generators: &Generators) -> Result<Cla
         trunk,
         classes: first.train.labels.len() as i64,
         conditional: generators.conditional(),
-        fit: settings.real.fit(),
+        fit: settings.real.way(),
     })
 }
 
@@ -576,7 +403,7 @@ fn fit(
         others: Trained::new("others", network.other_specs(), &start(Phase::Class)),
     };
     generators.standardise(&training.feed, &training.class.parameters);
-    if let Some(learnt) = learnt.filter(|_| network.fit != RealFit::Shared) {
+    if let Some(learnt) = learnt.filter(|_| network.fit != Way::Shared) {
         learnt.start(&mut training.class.parameters)?;
     }
     folder.claim(settings)?;

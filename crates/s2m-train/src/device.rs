@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use s2m_model::networks::{self, RunSettings};
 use s2m_model::runtime::Runtime;
-use serde::{Deserialize, Serialize};
+use s2m_runs::parts::Precision;
 use tch::{Cuda, Device};
 
 use crate::graph::{self, Graphs};
@@ -17,19 +17,6 @@ use crate::graph::{self, Graphs};
 pub enum DeviceChoice {
     Cpu,
     Cuda,
-}
-
-/// How numbers are multiplied on CUDA; read from `precision` in a run file. CPUs know one way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Precision {
-    /// 32-bit floats throughout.
-    #[default]
-    Float32,
-    /// Factors rounded to 10 bits after the point, sums in 32-bit floats.
-    Tf32,
-    /// Convolutions of networks that have it in bfloat16, 7 bits after the point; all else as `Tf32`. CUDA only.
-    Bf16,
 }
 
 /// What a run works with.

@@ -5,7 +5,7 @@ use ort::session::Session;
 use ort::value::{DynValue, Tensor as OrtTensor};
 use s2m_model::onnx::half;
 use s2m_model::runtime::Runtime;
-use serde::{Deserialize, Serialize};
+use s2m_runs::parts::Stored;
 use tch::{Device, Tensor};
 
 /// Largest difference allowed between the file and libtorch.
@@ -14,41 +14,19 @@ pub const LIMIT: f64 = 1e-4;
 /// The same for a file whose weights are stored in half precision: a few levels of a picture's 256.
 pub const HALF_LIMIT: f64 = 5e-2;
 
-/// How weights lie in a file; they are computed with in 32 bits either way. `stored` in a run file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stored {
-    #[default]
-    Float32,
-    /// 16 bits, 10 of them after the point.
-    Half,
+/// An ONNX file with its weights stored so.
+pub fn stored(stored: Stored, bytes: Vec<u8>) -> Result<Vec<u8>> {
+    match stored {
+        Stored::Float32 => Ok(bytes),
+        Stored::Half => half::file_in_half(&bytes).context("the exported file cannot be read back"),
+    }
 }
 
-impl Stored {
-    #[allow(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// An ONNX file with its weights stored so.
-    pub fn file(self, bytes: Vec<u8>) -> Result<Vec<u8>> {
-        match self {
-            Self::Float32 => Ok(bytes),
-            Self::Half => {
-                half::file_in_half(&bytes).context("the exported file cannot be read back")
-            }
-        }
-    }
-
-    /// Largest difference allowed between a file with such weights and libtorch.
-    pub fn limit(self) -> f64 {
-        match self {
-            Self::Float32 => LIMIT,
-            Self::Half => HALF_LIMIT,
-        }
+/// Largest difference allowed between a file with such weights and libtorch.
+pub fn limit(stored: Stored) -> f64 {
+    match stored {
+        Stored::Float32 => LIMIT,
+        Stored::Half => HALF_LIMIT,
     }
 }
 

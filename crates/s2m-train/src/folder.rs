@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use s2m_model::disk;
+use s2m_runs::Done;
+use s2m_runs::folder::{DONE, LOG, RUN_FILE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::export::LIMIT;
-
-/// The resolved run file.
-const RUN_FILE: &str = "run.toml";
 
 /// Writes a file whole, and its folder where there is none.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -91,27 +90,22 @@ impl RunFolder {
 
     /// What the finished run said about itself.
     pub fn finished(&self) -> bool {
-        self.join("done.json").is_file()
+        self.join(DONE).is_file()
     }
 
     /// Ends the run: says how well its exported networks agree with libtorch, and writes the summary.
-    pub fn finish(&self, export_difference: f64, summary: Value) -> Result<()> {
-        self.finish_within(LIMIT, export_difference, summary)
+    pub fn finish(&self, export_difference: f64, done: Done) -> Result<()> {
+        self.finish_within(LIMIT, export_difference, done)
     }
 
     /// The same for networks that may differ by so much.
     #[expect(clippy::print_stderr, reason = "talk goes to stderr")]
-    pub fn finish_within(
-        &self,
-        limit: f64,
-        export_difference: f64,
-        mut summary: Value,
-    ) -> Result<()> {
+    pub fn finish_within(&self, limit: f64, export_difference: f64, mut done: Done) -> Result<()> {
         eprintln!(
             "exported networks differ from libtorch by at most {export_difference:.1e} (allowed: {limit:.0e})"
         );
-        summary["largest_export_difference"] = export_difference.into();
-        self.write_json("done.json", &summary)
+        done.largest_export_difference = Some(export_difference);
+        self.write_json(DONE, &done)
     }
 
     pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
@@ -121,7 +115,7 @@ impl RunFolder {
 
     /// The log, without what was written after `step`.
     pub fn log(&self, step: u64) -> Result<Log> {
-        let path = self.join("metrics.jsonl");
+        let path = self.join(LOG);
         let mut kept = String::new();
         if let Ok(file) = File::open(&path) {
             for line in BufReader::new(file).lines() {

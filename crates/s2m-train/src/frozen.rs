@@ -4,9 +4,9 @@
 use anyhow::{Context as _, Result, ensure};
 use s2m_data::recipe::Loaded;
 use s2m_model::backbone::{Backbone, Wanted};
+use s2m_runs::classifier::TrunkSettings;
 use tch::{Device, Kind, Tensor};
 
-use crate::classifier::TrunkSettings;
 use crate::device::Machine;
 use crate::gan;
 use crate::progress::Progress;

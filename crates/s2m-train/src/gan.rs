@@ -9,22 +9,25 @@ use s2m_model::bundle::sha256;
 use s2m_model::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
+use s2m_runs::parts::OptimizerSettings;
+use s2m_runs::parts::Precision;
+use s2m_runs::parts::Stored;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
 use s2m_model::runtime::Runtime;
+use s2m_runs::Done;
+use s2m_runs::folder::{CLASSES, WEIGHTS};
 
 use crate::checkpoint::{Checkpoint, Form};
-use crate::device::{Machine, Precision};
-use crate::export::{self, Input, Stored};
+use crate::device::Machine;
+use crate::export::{self, Input};
 use crate::feed::Feed;
 use crate::folder::{RunFolder, write_whole};
 use crate::joint_classes;
 use crate::noise::{self, Draws, Needs, Purpose};
 use crate::objectives::hinge::regularise::Regularise;
 use crate::objectives::{Code, NetworkSettings, Objective, ObjectiveSettings, Output, Setup};
-use crate::optimizer::OptimizerSettings;
 use crate::replica::{self, Replica, is_picture, titles};
 use crate::shown;
 use crate::trained::Trained;
@@ -97,12 +100,6 @@ fn every_10000() -> u64 {
 fn every_1000() -> u64 {
     1000
 }
-
-/// The finished generators of all replicas.
-pub const WEIGHTS: &str = "generator.safetensors";
-
-/// What the numbers of classes mean; beside generators that take one.
-const CLASSES: &str = "classes.json";
 
 /// Folder of generators that are kept on the way.
 const KEPT: &str = "steps";
@@ -293,14 +290,8 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         &replicas,
         &outputs,
     )?;
-    let summary = json!({
-        "steps": taken.steps,
-        "seconds": taken.seconds,
-        "steps_per_second": taken.steps as f64 / taken.seconds,
-        "replicas": replicas.len(),
-        "device": machine.name(),
-    });
-    folder.finish_within(settings.stored.limit(), difference, summary)
+    let done = Done::new(replicas.len(), (taken.steps, taken.seconds), machine.name());
+    folder.finish_within(export::limit(settings.stored), difference, done)
 }
 
 /// A GAN in training.
@@ -450,7 +441,7 @@ fn export_all(
                 });
             }
             let difference = export::check_within(
-                settings.stored.limit(),
+                export::limit(settings.stored),
                 runtime,
                 &file,
                 &inputs,
@@ -489,7 +480,7 @@ pub fn file_of(
 ) -> Result<(Vec<u8>, GeneratorEntry)> {
     let weights = output.weights.replica(replica)?;
     let shape = &data.train.items.shape;
-    let file = stored.file(output.network.onnx(&weights, &output.code, shape)?)?;
+    let file = export::stored(stored, output.network.onnx(&weights, &output.code, shape)?)?;
     let prior = match &output.code {
         Code::None | Code::Fixed(_) => None,
         Code::Class => Some(data.observed.clone()),

@@ -4,33 +4,34 @@
 //! once, before training, and drawn from at every step. So are the items of a GAN run of which only that file is left,
 //! and of one where the trunk is a network from elsewhere, which sees every item once.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use s2m_calibrate::class_at;
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::bundle::{Generator, sha256};
 use s2m_model::disk::{read_plain, read_plain_text};
 use s2m_model::manifest::{GeneratorEntry, Provenance};
 use s2m_model::networks::{Renderer, Requested};
-use serde::{Deserialize, Serialize};
+use s2m_runs::ClassifierSettings;
+use s2m_runs::classifier::{DEFAULT_ITEMS, JointChoice, OwnGenerator, TrunkSettings};
+use s2m_runs::folder::{DONE, GENERATOR, RUN_FILE, WEIGHTS};
+use s2m_show::talk::Forecast;
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::checkpoint::Checkpoint;
-use crate::classifier::{ClassifierSettings, TrunkSettings, as_written};
+use crate::classifier::as_written;
 use crate::device::Machine;
 use crate::feed::{Feed, Pool};
 use crate::frozen::Frozen;
 use crate::gan::{self, GanSettings};
-use crate::joint::JointChoice;
 use crate::networks::given;
 use crate::noise::{self, Draws, Needs, Noise};
 use crate::objectives::{Code, ObjectiveSettings, Output};
 use crate::parameters::Parameters;
 use crate::progress::Progress;
 use crate::replica::{self, Replica, is_picture, titles};
-use s2m_calibrate::class_at;
-use s2m_show::talk::Forecast;
 
 /// Proposals that classifiers are trained on are those of this stage, so that no sample is ever one of them.
 const STAGE: u16 = 60_002;
@@ -43,24 +44,6 @@ const AS_GOOD_AS_FRESH: u32 = 200_000;
 
 /// Most items that are made beforehand.
 const MOST_ITEMS: u32 = 10_000_000;
-
-/// A generator from elsewhere; `generator` in a run file of `classifier`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct OwnGenerator {
-    /// What goes in and out, in the form of a bundle's `[generator]`; the network lies beside it.
-    pub file: PathBuf,
-    /// Items made for training.
-    #[serde(default = "items")]
-    pub items: u32,
-    /// Seed of these items and of the first weights.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-fn items() -> u32 {
-    50_000
-}
 
 /// Generators, the data that they imitate, and what makes their items.
 pub struct Generators {
@@ -95,54 +78,52 @@ struct Made {
     count: i64,
 }
 
-impl ClassifierSettings {
-    /// The data sets and seeds of the run, from where its generators come.
-    fn origin(&self) -> Result<Origin> {
-        match (&self.gan, &self.generator, &self.data) {
-            (Some(folder), None, None) => Ok(Origin::Run(Box::new(self.gan_settings(folder)?))),
-            (None, Some(own), Some(data)) => {
-                ensure!(
-                    (1..=MOST_ITEMS).contains(&own.items),
-                    "`generator.items` is {}; it must be from 1 to {MOST_ITEMS}",
-                    own.items
-                );
-                ensure!(
-                    self.only.is_empty(),
-                    "`only` is for GAN runs; a generator from elsewhere has one data set"
-                );
-                Ok(Origin::Own(own.clone(), Box::new(data.clone())))
-            }
-            _ => bail!(
-                "a classifier needs either `gan`, the folder of a GAN run, or `generator` with `data`"
-            ),
-        }
-    }
-
-    /// The run file of a finished GAN run.
-    fn gan_settings(&self, folder: &Path) -> Result<GanSettings> {
-        let file = folder.join("run.toml");
-        let text = read_plain_text(&file)
-            .with_context(|| format!("GAN run `{}` cannot be read\nhint: `gan` is the --out folder of a finished `train gan`", file.display()))?;
-        let gan: GanSettings =
-            toml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
-        ensure!(
-            folder.join("done.json").is_file(),
-            "GAN run `{}` is not finished\nhint: start it again; it goes on where it stopped",
-            folder.display()
-        );
-        for name in &self.only {
+/// The data sets and seeds of the run, from where its generators come.
+fn origin_of(settings: &ClassifierSettings) -> Result<Origin> {
+    match (&settings.gan, &settings.generator, &settings.data) {
+        (Some(folder), None, None) => Ok(Origin::Run(Box::new(gan_settings(settings, folder)?))),
+        (None, Some(own), Some(data)) => {
             ensure!(
-                gan.data.iter().any(|recipe| recipe.name == *name),
-                "`only` names `{name}`, which is not a data set of the GAN run"
+                (1..=MOST_ITEMS).contains(&own.items),
+                "`generator.items` is {}; it must be from 1 to {MOST_ITEMS}",
+                own.items
             );
+            ensure!(
+                settings.only.is_empty(),
+                "`only` is for GAN runs; a generator from elsewhere has one data set"
+            );
+            Ok(Origin::Own(own.clone(), Box::new(data.clone())))
         }
-        gan.check()?;
-        Ok(gan)
+        _ => bail!(
+            "a classifier needs either `gan`, the folder of a GAN run, or `generator` with `data`"
+        ),
     }
+}
 
-    fn uses(&self, replica: &Replica) -> bool {
-        self.only.is_empty() || self.only.contains(&replica.name)
+/// The run file of a finished GAN run.
+fn gan_settings(settings: &ClassifierSettings, folder: &Path) -> Result<GanSettings> {
+    let file = folder.join(RUN_FILE);
+    let text = read_plain_text(&file)
+        .with_context(|| format!("GAN run `{}` cannot be read\nhint: `gan` is the --out folder of a finished `train gan`", file.display()))?;
+    let gan: GanSettings =
+        toml::from_str(&text).with_context(|| format!("`{}`", file.display()))?;
+    ensure!(
+        folder.join(DONE).is_file(),
+        "GAN run `{}` is not finished\nhint: start it again; it goes on where it stopped",
+        folder.display()
+    );
+    for name in &settings.only {
+        ensure!(
+            gan.data.iter().any(|recipe| recipe.name == *name),
+            "`only` names `{name}`, which is not a data set of the GAN run"
+        );
     }
+    gan.check()?;
+    Ok(gan)
+}
+
+fn uses(settings: &ClassifierSettings, replica: &Replica) -> bool {
+    settings.only.is_empty() || settings.only.contains(&replica.name)
 }
 
 enum Origin {
@@ -160,7 +141,7 @@ pub struct Subjects {
 
 impl Subjects {
     pub fn open(settings: &ClassifierSettings) -> Result<Self> {
-        let origin = settings.origin()?;
+        let origin = origin_of(settings)?;
         let (mut recipes, replicas) = match &origin {
             Origin::Run(gan) => (gan.data.clone(), gan.replicas()),
             Origin::Own(own, data) => {
@@ -174,11 +155,13 @@ impl Subjects {
                 recipe.wrong_labels = share;
             }
         }
-        let uses = |replica: &Replica| settings.uses(replica);
         Ok(Self {
             loaded: replica::load(&recipes)?,
             recipes,
-            replicas: replicas.into_iter().filter(uses).collect(),
+            replicas: replicas
+                .into_iter()
+                .filter(|replica| uses(settings, replica))
+                .collect(),
             origin,
         })
     }
@@ -233,9 +216,8 @@ fn provenance(
 /// A finished run of one generator whose weights are gone, but not the file that was exported.
 fn exported(folder: &Path, replicas: &[Replica]) -> Option<OwnGenerator> {
     let [replica] = replicas else { return None };
-    let own = folder.join(&replica.name);
-    let file = own.join(format!("seed-{}/generator.toml", replica.seed));
-    let gone = !folder.join(gan::WEIGHTS).exists();
+    let file = folder.join(replica.title()).join(GENERATOR);
+    let gone = !folder.join(WEIGHTS).exists();
     (gone && file.is_file()).then_some(OwnGenerator {
         file,
         items: AS_GOOD_AS_FRESH,
@@ -277,7 +259,7 @@ impl Generators {
                     !gan.oracle,
                     "the GAN run is an oracle, which was shown joint classes; classifiers need a generator of single labels"
                 );
-                let file = folder.join(gan::WEIGHTS);
+                let file = folder.join(WEIGHTS);
                 if let Some(own) = exported(folder, &subjects.replicas) {
                     let generators = Self::made_by(&own, subjects, machine)?;
                     return Self::with_features(frozen, generators);
@@ -290,7 +272,7 @@ impl Generators {
                 );
                 let rows: Vec<i64> = (0_i64..)
                     .zip(gan.replicas())
-                    .filter(|(_, replica)| settings.uses(replica))
+                    .filter(|(_, replica)| uses(settings, replica))
                     .map(|(row, _)| row)
                     .collect();
                 output.weights = weights
@@ -357,7 +339,7 @@ impl Generators {
         let feed = Feed::new(&self.loaded, &self.replicas, frozen.real.shallow_clone());
         let key = |replica: &Replica| noise::key(replica.key(), noise::Purpose::Weights, "made");
         let keys: Vec<u64> = self.replicas.iter().map(key).collect();
-        let (count, piece) = (i64::from(items()), PIECE as i64);
+        let (count, piece) = (i64::from(DEFAULT_ITEMS), PIECE as i64);
         let mut numbers = Noise::new(&keys, self.needs(piece), feed.device());
         let progress = Progress::new("features of generated items", count as u64, 0);
         let (mut pieces, mut all_classes) = (Vec::new(), Vec::new());
@@ -487,7 +469,7 @@ impl Generators {
     ) -> Result<Provenance> {
         let origin = match &self.source {
             Source::Run(gan, _) => Origin::Run(gan.clone()),
-            Source::Own(_) => settings.origin()?,
+            Source::Own(_) => origin_of(settings)?,
         };
         provenance(&origin, &self.recipes, replica, settings)
     }

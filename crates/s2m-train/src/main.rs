@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use s2m_model::disk::{Lock, read_plain_text};
+use s2m_runs::Ended;
 use s2m_train::device::{DeviceChoice, Machine};
 use s2m_train::folder::read_run_file;
 use s2m_train::stopped::{Diverged, Panicked};
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
         Err(Panicked::new(file, *line, text, &run_file()).into())
     });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::from(Ended::Done.code()),
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "errors are for people")]
             {
@@ -81,7 +82,11 @@ fn main() -> ExitCode {
             }
             // A training that ran and came to nothing is an answer; all else could not run.
             let diverged = error.downcast_ref::<Diverged>().is_some();
-            ExitCode::from(if diverged { 1 } else { 2 })
+            ExitCode::from(if diverged {
+                Ended::No.code()
+            } else {
+                Ended::COULD_NOT_RUN
+            })
         }
     }
 }
@@ -121,4 +126,25 @@ fn run_file() -> String {
         | Command::Referee(run) => read_plain_text(&run.file).ok(),
     };
     Program::try_parse().ok().and_then(file).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use s2m_runs::Kind;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_that_s2m_asks_for_is_a_command() {
+        for kind in Kind::ALL {
+            let typed = ["s2m-train", kind.name(), "run.toml", "--out", "folder"];
+            let command = Program::try_parse_from(typed).unwrap().command;
+            let same = match kind {
+                Kind::Gan => matches!(command, Command::Gan(_)),
+                Kind::Classifier => matches!(command, Command::Classifier(_)),
+                Kind::Referee => matches!(command, Command::Referee(_)),
+            };
+            assert!(same, "{}", kind.name());
+        }
+    }
 }

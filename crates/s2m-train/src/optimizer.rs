@@ -10,86 +10,10 @@
 //! steps, step t < r before that takes η·(t + 1) / (r + 1), as `LinearLR` from 1 / (r + 1) has it.
 //! Reference: Kingma and Ba, "Adam: a method for stochastic optimization", 2015.
 
-use anyhow::{Result, ensure};
-use serde::{Deserialize, Serialize};
+use s2m_runs::parts::{OptimizerSettings, Schedule};
 use tch::{Kind, Tensor, no_grad};
 
 use crate::parameters::{Parameters, zeros_like};
-
-/// Which optimiser, and its constants; read from `optimizer` in a run file.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(
-    tag = "kind",
-    rename_all = "kebab-case",
-    rename_all_fields = "kebab-case",
-    deny_unknown_fields
-)]
-pub enum OptimizerSettings {
-    Adam {
-        learning_rate: f64,
-        #[serde(default = "beta1")]
-        beta1: f64,
-        #[serde(default = "beta2")]
-        beta2: f64,
-        #[serde(default, skip_serializing_if = "Schedule::is_constant")]
-        schedule: Schedule,
-        /// Share of the steps over which the rate rises.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        warm_up: f64,
-    },
-    Sgd {
-        learning_rate: f64,
-        #[serde(default)]
-        momentum: f64,
-        /// Looks ahead by one step of the momentum.
-        #[serde(default, skip_serializing_if = "is_false")]
-        nesterov: bool,
-        /// So much of every weight is added to its gradient.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        weight_decay: f64,
-        #[serde(default, skip_serializing_if = "Schedule::is_constant")]
-        schedule: Schedule,
-        /// Share of the steps over which the rate rises.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        warm_up: f64,
-    },
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(number: &f64) -> bool {
-    *number == 0.0
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_false(key: &bool) -> bool {
-    !key
-}
-
-/// How the learning rate goes on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Schedule {
-    #[default]
-    Constant,
-    /// Half a cosine from the rate at the first step to zero after the last one.
-    Cosine,
-}
-
-impl Schedule {
-    #[allow(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
-    fn is_constant(&self) -> bool {
-        *self == Self::Constant
-    }
-}
 
 /// The rate over a training.
 #[derive(Debug, Clone, Copy)]
@@ -129,99 +53,14 @@ impl Course {
     }
 }
 
-impl OptimizerSettings {
-    /// Refuses constants that no training of so many steps can use.
-    pub fn check(&self, steps: u64) -> Result<()> {
-        let (rate, shares, (schedule, warm_up)) = match *self {
-            Self::Adam {
-                learning_rate,
-                beta1,
-                beta2,
-                schedule,
-                warm_up,
-            } => {
-                let shares = vec![("beta1", beta1), ("beta2", beta2)];
-                (learning_rate, shares, (schedule, warm_up))
-            }
-            Self::Sgd {
-                learning_rate,
-                momentum,
-                nesterov,
-                weight_decay,
-                schedule,
-                warm_up,
-            } => {
-                ensure!(
-                    weight_decay.is_finite() && weight_decay >= 0.0,
-                    "`optimizer.weight-decay` is {weight_decay}; it must be 0 or above"
-                );
-                ensure!(
-                    !nesterov || momentum > 0.0,
-                    "`optimizer.nesterov` needs a momentum above 0"
-                );
-                let shares = vec![("momentum", momentum)];
-                (learning_rate, shares, (schedule, warm_up))
-            }
-        };
-        ensure!(
-            schedule.is_constant() || steps <= LONGEST_CHANGE,
-            "`optimizer.schedule` is `cosine` over {steps} steps; it can be laid over at most {LONGEST_CHANGE}"
-        );
-        ensure!(
-            (0.0..1.0).contains(&warm_up),
-            "`optimizer.warm-up` is {warm_up}; it must be from 0 to below 1"
-        );
-        ensure!(
-            warm_up == 0.0 || steps <= LONGEST_CHANGE,
-            "`optimizer.warm-up` is for trainings of at most {LONGEST_CHANGE} steps, this one has {steps}"
-        );
-        ensure!(
-            rate.is_finite() && rate > 0.0,
-            "`optimizer.learning-rate` is {rate}; it must be above 0"
-        );
-        for (name, share) in shares {
-            ensure!(
-                (0.0..=MOST_MEMORY).contains(&share),
-                "`optimizer.{name}` is {share}; it must be from 0 to {MOST_MEMORY}"
-            );
-        }
-        Ok(())
-    }
-
-    /// Whether the rate is the same at every step.
-    pub fn is_constant(&self) -> bool {
-        let course = self.course(1000);
-        course.schedule.is_constant() && course.rise == 0
-    }
-
-    fn course(&self, steps: u64) -> Course {
-        let (Self::Adam {
-            schedule, warm_up, ..
-        }
-        | Self::Sgd {
-            schedule, warm_up, ..
-        }) = *self;
-        Course {
-            schedule,
-            rise: (warm_up * steps as f64).round() as u64,
-            steps,
-        }
+fn course(settings: &OptimizerSettings, steps: u64) -> Course {
+    let (schedule, warm_up) = settings.course();
+    Course {
+        schedule,
+        rise: (warm_up * steps as f64).round() as u64,
+        steps,
     }
 }
-
-fn beta1() -> f64 {
-    0.9
-}
-
-fn beta2() -> f64 {
-    0.999
-}
-
-/// Largest β and momentum.
-const MOST_MEMORY: f64 = 0.99999;
-
-/// Most steps of a rate that changes, which is kept step by step.
-const LONGEST_CHANGE: u64 = 1 << 24;
 
 /// Added to Adam's denominator.
 const EPSILON: f64 = 1e-8;
@@ -245,7 +84,7 @@ impl Optimizer {
             OptimizerSettings::Adam { .. } => Some(zeros_like(parameters)),
             OptimizerSettings::Sgd { .. } => None,
         };
-        let scales = Tensor::from_slice(&settings.scales(steps));
+        let scales = Tensor::from_slice(&scales(&settings, steps));
         Self {
             settings,
             step: Tensor::zeros([1], (Kind::Int64, device)),
@@ -316,26 +155,24 @@ impl Optimizer {
     }
 }
 
-impl OptimizerSettings {
-    /// Two numbers for every step, until they change no more. Adam: s₁ and s₂ in
-    /// `w += m / (√v·s₁ + s₂)`; SGD: −η, and nothing.
-    fn scales(&self, steps: u64) -> Vec<f32> {
-        let course = self.course(steps);
-        match *self {
-            Self::Adam {
-                learning_rate,
-                beta1,
-                beta2,
-                ..
-            } => course.table(settled(beta1.max(beta2)), |step, share| {
-                let exponent = i32::try_from(step + 1).unwrap_or(i32::MAX);
-                let [first, second] = [beta1, beta2].map(|beta| 1.0 - beta.powi(exponent));
-                let scale = -first / (learning_rate * share);
-                [scale / second.sqrt(), scale * EPSILON]
-            }),
-            Self::Sgd { learning_rate, .. } => {
-                course.table(1, |_, share| [-learning_rate * share, 0.0])
-            }
+/// Two numbers for every step, until they change no more. Adam: s₁ and s₂ in
+/// `w += m / (√v·s₁ + s₂)`; SGD: −η, and nothing.
+fn scales(settings: &OptimizerSettings, steps: u64) -> Vec<f32> {
+    let course = course(settings, steps);
+    match *settings {
+        OptimizerSettings::Adam {
+            learning_rate,
+            beta1,
+            beta2,
+            ..
+        } => course.table(settled(beta1.max(beta2)), |step, share| {
+            let exponent = i32::try_from(step + 1).unwrap_or(i32::MAX);
+            let [first, second] = [beta1, beta2].map(|beta| 1.0 - beta.powi(exponent));
+            let scale = -first / (learning_rate * share);
+            [scale / second.sqrt(), scale * EPSILON]
+        }),
+        OptimizerSettings::Sgd { learning_rate, .. } => {
+            course.table(1, |_, share| [-learning_rate * share, 0.0])
         }
     }
 }
@@ -358,7 +195,7 @@ mod tests {
 
     /// The optimiser that a run file states so.
     fn of(settings: &str) -> OptimizerSettings {
-        #[derive(Deserialize)]
+        #[derive(serde::Deserialize)]
         struct File {
             optimizer: OptimizerSettings,
         }
@@ -453,7 +290,7 @@ mod tests {
     fn the_correction_of_the_first_steps_ends_where_floats_no_longer_see_it() {
         let settings: OptimizerSettings =
             toml::from_str("kind = \"adam\"\nlearning-rate = 1.0\nbeta1 = 0.5").unwrap();
-        let scales = settings.scales(1 << 40);
+        let scales = scales(&settings, 1 << 40);
         assert_eq!(scales[0], (-0.5 / 0.001_f64.sqrt()) as f32);
         assert_eq!(scales[scales.len() - 2], -1.0);
         assert!(scales.len() / 2 < 25_000);
@@ -462,10 +299,17 @@ mod tests {
     #[test]
     fn a_rate_rises_in_even_steps_and_then_falls_along_the_cosine_of_the_rest() {
         let settings = of("kind = 'sgd', learning-rate = 1.0, schedule = 'cosine', warm-up = 0.25");
-        let rates: Vec<f32> = settings.scales(12).iter().step_by(2).map(|s| -s).collect();
+        let rates: Vec<f32> = scales(&settings, 12)
+            .iter()
+            .step_by(2)
+            .map(|s| -s)
+            .collect();
         assert_eq!(rates[..4], [0.25, 0.5, 0.75, 1.0]);
         assert_eq!(rates.len(), 12);
-        let plain = of("kind = 'sgd', learning-rate = 1.0, schedule = 'cosine'").scales(9);
+        let plain = scales(
+            &of("kind = 'sgd', learning-rate = 1.0, schedule = 'cosine'"),
+            9,
+        );
         assert!(
             rates[3..]
                 .iter()

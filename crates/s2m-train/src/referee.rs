@@ -2,76 +2,29 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use s2m_data::Dataset;
-use s2m_data::recipe::{DataRecipe, Loaded};
+use s2m_data::recipe::Loaded;
 use s2m_model::onnx::graph::{self, GraphBuilder};
-use serde::{Deserialize, Serialize};
+use s2m_runs::folder::REFEREE;
+use s2m_runs::parts::{Augment, Precision};
+use s2m_runs::{Done, RefereeSettings};
 use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 
-use crate::augment::Augment;
+use crate::augment;
 use crate::checkpoint::Form;
-use crate::classifier::{TrunkSettings, cross_entropy, trunk};
-use crate::device::{Machine, Precision};
+use crate::classifier::{cross_entropy, trunk};
+use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::folder::{RunFolder, write_whole};
 use crate::networks::classifier::Trunk;
 use crate::networks::{Mode, linear, linear_onnx};
 use crate::noise::{Draws, Needs};
-use crate::optimizer::OptimizerSettings;
 use crate::parameters::{Parameters, Spec};
 use crate::replica::{Replica, scaled};
 use crate::trained::{Start, Trained};
 use crate::training::{self, Plan, Work};
-
-/// A run file of `referee`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct RefereeSettings {
-    #[serde(default)]
-    pub seed: u64,
-    pub epochs: u64,
-    pub batch: i64,
-    #[serde(default = "every_1000")]
-    pub log_every: u64,
-    #[serde(default = "lenet5", skip_serializing_if = "is_lenet5")]
-    pub network: TrunkSettings,
-    /// How pictures are changed before they are seen; not at all where left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub augment: Option<Augment>,
-    /// Judges a picture and its mirror image, and takes the mean of the two.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub mirrored: bool,
-    pub optimizer: OptimizerSettings,
-    #[serde(default)]
-    pub precision: Precision,
-    pub data: DataRecipe,
-}
-
-impl RefereeSettings {
-    /// Refuses what no run can do, whatever its data is.
-    pub fn check(&self) -> Result<()> {
-        ensure!(self.epochs > 0, "`epochs` must be above 0");
-        ensure!(
-            (1..=1 << 20).contains(&self.batch),
-            "`batch` must be from 1 to 1048576"
-        );
-        Ok(())
-    }
-}
-
-fn every_1000() -> u64 {
-    1000
-}
-
-fn lenet5() -> TrunkSettings {
-    TrunkSettings::Lenet5 {}
-}
-
-fn is_lenet5(network: &TrunkSettings) -> bool {
-    *network == lenet5()
-}
 
 /// Training items on the device with their original classes.
 struct Labelled {
@@ -203,14 +156,8 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         "referee.json",
         &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
     )?;
-    let summary = json!({
-        "steps": taken.steps,
-        "seconds": taken.seconds,
-        "steps_per_second": taken.steps as f64 / taken.seconds,
-        "replicas": 1,
-        "device": machine.name(),
-    });
-    folder.finish(difference, summary)
+    let done = Done::new(1, (taken.steps, taken.seconds), machine.name());
+    folder.finish(difference, done)
 }
 
 /// A referee in training.
@@ -226,7 +173,7 @@ struct Lesson<'a> {
 
 impl Work for Lesson<'_> {
     fn needs(&self) -> Needs {
-        let changes = |(augment, _): (Augment, _)| augment.needs(self.batch);
+        let changes = |(augment, _): (Augment, _)| augment::needs(augment, self.batch);
         let changes = self.augment.map_or(0, changes);
         Needs {
             normal: 0,
@@ -243,7 +190,7 @@ impl Work for Lesson<'_> {
         let chosen = (place * self.count as f64).to_kind(Kind::Int64).view(-1);
         let mut x = self.items.items.index_select(0, &chosen).unsqueeze(0);
         if let Some((augment, picture)) = self.augment {
-            x = augment.apply(&x, picture, draws);
+            x = augment::apply(augment, &x, picture, draws);
         }
         let classes = self.items.classes.index_select(0, &chosen).unsqueeze(0);
         let (_, logits) = forward(self.trunk, self.trained.weights(), &x, Mode::Training);
@@ -316,6 +263,6 @@ fn export(folder: &RunFolder, judge: &Judge<'_>, data: &Loaded, machine: &Machin
         }],
         &wanted,
     )?;
-    write_whole(&folder.join("referee.onnx"), &file)?;
+    write_whole(&folder.join(REFEREE), &file)?;
     Ok(difference)
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_data::{Items, Values};
+use s2m_runs::folder;
 
 use crate::noise;
 
@@ -24,7 +25,7 @@ impl Replica {
 
     /// Name for people and folders.
     pub fn title(&self) -> String {
-        format!("{}/seed-{}", self.name, self.seed)
+        folder::replica(&self.name, self.seed)
     }
 }
 

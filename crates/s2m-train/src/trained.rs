@@ -1,8 +1,9 @@
 //! A network in training: weights, optimiser and running average.
 
+use s2m_runs::parts::OptimizerSettings;
 use tch::{Device, Tensor};
 
-use crate::optimizer::{Optimizer, OptimizerSettings};
+use crate::optimizer::Optimizer;
 use crate::parameters::{Average, Parameters, Spec};
 
 /// One network in training; its name is the first part of its tensors' names in checkpoints.

@@ -10,11 +10,12 @@ mod table;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use s2m_show::page::html::{count, counted, escape};
+use s2m_show::page::{document, section};
+
 use super::items::{ItemSet, Items};
 use super::{Evaluation, Side};
 use crate::Error;
-use s2m_show::page::html::{count, counted, escape};
-use s2m_show::page::{document, section};
 
 /// What is compared.
 #[derive(Clone, Copy)]

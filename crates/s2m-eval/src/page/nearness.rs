@@ -2,12 +2,12 @@
 
 use s2m_metrics::nearest::{Nearest, nearest};
 use s2m_metrics::tsne::{TsneSettings, trustworthiness, tsne};
+use s2m_show::page::html::{Digits, count, counted, escape};
+use s2m_show::page::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
 
 use super::super::Seen;
 use super::super::items::{GivenRows, ItemSet};
 use super::{Sides, evenly, left_out};
-use s2m_show::page::html::{Digits, count, counted, escape};
-use s2m_show::page::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
 
 /// Most items of each side whose distances are measured.
 const MEASURED: usize = 2000;

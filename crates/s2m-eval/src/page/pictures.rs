@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::resize::{Filter, resize};
+use s2m_show::page::html::{count, counted, escape, png_address};
+use s2m_show::picture::Canvas;
 
 use super::super::items::{ItemSet, Items, Pictures};
 use super::{evenly, name_of};
 use crate::Error;
-use s2m_show::page::html::{count, counted, escape, png_address};
-use s2m_show::picture::Canvas;
 
 /// Most pictures in a grid, and fewest where there are many grids.
 const SHOWN: [usize; 2] = [8, 64];

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use s2m_show::page::html::{Digits, count, escape};
+
 use super::super::measure::Metric;
 use super::super::{Evaluated, Evaluation};
-use s2m_show::page::html::{Digits, count, escape};
 
 /// Most queries that are columns; more of them are rows.
 const MOST_COLUMNS: usize = 4;

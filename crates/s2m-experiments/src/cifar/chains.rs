@@ -2,11 +2,13 @@
 
 use std::num::NonZeroUsize;
 
+use s2m_fit::Network;
+use s2m_fit::trainer::Kind;
+use s2m_runs::folder::GENERATOR;
+
 use crate::fits::{Fit, Source};
 use crate::results::Published;
 use crate::stages::Stage;
-use s2m_fit::Network;
-use s2m_fit::trainer::Kind;
 
 /// The name of the data in every run file.
 pub(super) const DATA: &str = "cifar-7to3";
@@ -127,7 +129,7 @@ const fn corrected(name: &'static str, temperature: bool, margin: bool) -> Kept 
 }
 
 const ASKED: From = From::Asked("generator-joint.toml");
-const ORACLE: From = From::Asked("generator.toml");
+const ORACLE: From = From::Asked(GENERATOR);
 
 /// Accuracy in %, FID, Inception score, precision, recall, density, coverage: table 2 of the paper.
 const PAPER_CGAN_PD: &[Published] = &[

@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use s2m::progress::Progress;
 use s2m_core::query::Query;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_data::{Dataset, Values};
+use s2m_eval::items::{Pictures, Rows, interleaved};
+use s2m_eval::look::{Seen, look};
+use s2m_eval::network::{EvalNetwork, Wanted};
 use s2m_metrics::features::Features;
 use s2m_metrics::fid::fid;
 use s2m_metrics::inception_score::{ClassScores, inception_score};
 use s2m_metrics::kid::kid;
 use s2m_metrics::prdc::{DEFAULT_K, prdc};
 use s2m_metrics::tsne::{TsneSettings, tsne};
+use s2m_show::picture::{Canvas, Mark, Marked, Panel, Picture, Row, scatter};
 use serde::{Deserialize, Serialize};
 
 use crate::Bench;
 use crate::Error;
 use crate::evaluation::Sampled;
 use crate::fits::Court;
-use s2m::progress::Progress;
-use s2m_eval::items::{Pictures, Rows, interleaved};
-use s2m_eval::look::{Seen, look};
-use s2m_eval::network::{EvalNetwork, Wanted};
-use s2m_show::picture::{Canvas, Mark, Marked, Panel, Picture, Row, scatter};
 
 /// The feature network, in the folder of data.
 const NETWORK: &str = "inception/inception_v3_features.onnx.gz";

@@ -18,10 +18,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use s2m::output::write_whole;
+use s2m::samplers::SamplerChoice;
+use s2m::settings::{CalibrationChoice, Overrides};
 use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
 use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer};
+use s2m_runs::folder::{self, CLASSES, GENERATOR};
+use s2m_show::picture::{Canvas, Section, named_rows};
 use serde::{Deserialize, Serialize};
 
 use super::Bench;
@@ -30,10 +35,6 @@ use super::fits::{self, Court};
 use super::report::Findings;
 use super::stages::{self, Run, Stage};
 use crate::Error;
-use s2m::output::write_whole;
-use s2m::samplers::SamplerChoice;
-use s2m::settings::{CalibrationChoice, Overrides};
-use s2m_show::picture::{Canvas, Section, named_rows};
 
 use chains::{CHAINS, Chain, DATA, From, GAN, Kept, REFEREE, STEPS};
 use measure::{Figures, Gathered, Measured, Measures};
@@ -199,7 +200,7 @@ impl<'w, 'a> Networks<'w, 'a> {
 
     /// The folder of the generator.
     fn generator(&mut self) -> Result<Option<PathBuf>, Error> {
-        let folder = format!("{DATA}/seed-{}", self.seed);
+        let folder = folder::replica(DATA, self.seed);
         self.stage(self.chain.gan, |run| Some(run.folder.join(folder)))
     }
 
@@ -356,7 +357,7 @@ impl<'a> Workshop<'a> {
             .filter_map(|entry| {
                 let path = entry.ok()?.path();
                 let step = path.file_name()?.to_str()?.parse().ok()?;
-                Some((step, path.join("generator.toml")))
+                Some((step, path.join(GENERATOR)))
             })
             .collect();
         steps.sort();
@@ -398,7 +399,7 @@ impl<'a> Workshop<'a> {
             ..self.bench.request.machine.run
         };
         let runtime = &self.bench.runtime;
-        let alone = Drawn::alone(&folder.join("generator.toml"))?;
+        let alone = Drawn::alone(&folder.join(GENERATOR))?;
         let renderer = Renderer::of(alone.generator(), runtime, &settings)?;
         let classes = alone.generator().entry.class.as_ref();
         let classes = vec![0; classes.map_or(0, |_| TIMED)];
@@ -451,9 +452,7 @@ impl<'a> Workshop<'a> {
         let drawn = match (line.from, &folder) {
             (From::Training, _) => None,
             (_, None) => return Ok(None),
-            (From::Unfiltered, Some(folder)) => {
-                Some(vec![Drawn::alone(&folder.join("generator.toml"))?])
-            }
+            (From::Unfiltered, Some(folder)) => Some(vec![Drawn::alone(&folder.join(GENERATOR))?]),
             (From::Asked(file), Some(folder)) => Some(vec![Drawn::alone(&folder.join(file))?]),
             (_, Some(folder)) => Some(self.drawn(folder, line.from)?),
         };
@@ -523,7 +522,7 @@ impl<'a> Workshop<'a> {
         folder: &Path,
         file: &str,
     ) -> Result<Vec<Option<Gathered>>, Error> {
-        let path = folder.join("classes.json");
+        let path = folder.join(CLASSES);
         let fail = |reason: String| Error::Read {
             path: path.clone(),
             reason,

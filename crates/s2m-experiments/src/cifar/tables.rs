@@ -1,5 +1,7 @@
 //! The tables and pictures of CIFAR-7to3, out of the files of its chains.
 
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
+
 use super::chains::{CHAINS, From, Kept};
 use super::measure::{Figures, OfClass, Pooled};
 use super::{Link, Training};
@@ -7,7 +9,6 @@ use crate::Error;
 use crate::evaluation::Finding;
 use crate::line::Line;
 use crate::results::{NOTHING, Published, Table, published};
-use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
 /// What can be shown of the chains that are made.
 pub(super) struct Shown {

@@ -7,9 +7,15 @@ pub(crate) mod toy;
 
 use std::num::NonZeroUsize;
 
+use s2m::adapt::{AdaptChoice, missing_part};
+use s2m::draw::draw;
+use s2m::samplers::SamplerChoice;
+use s2m::session::Session;
+use s2m::settings::{DEFAULT_TV, SampleSettings};
 use s2m_core::query::Query;
 use s2m_core::samplers::{Goal, Info};
 use s2m_metrics::total_variation::{expected_floor, total_variation};
+use s2m_show::picture::{Canvas, Chart, Curve, charts};
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Evaluator, Finding};
@@ -18,12 +24,6 @@ use super::results::Table;
 use super::{Bench, Findings};
 use crate::Error;
 use parts::PartsToy;
-use s2m::adapt::{AdaptChoice, missing_part};
-use s2m::draw::draw;
-use s2m::samplers::SamplerChoice;
-use s2m::session::Session;
-use s2m::settings::{DEFAULT_TV, SampleSettings};
-use s2m_show::picture::{Canvas, Chart, Curve, charts};
 use toy::{Toy, dot};
 
 /// Seeds of the proposals.

@@ -9,6 +9,11 @@ mod laws;
 
 use std::num::NonZeroUsize;
 
+use s2m::adapt::AdaptChoice;
+use s2m::draw::weigh_first;
+use s2m::models;
+use s2m::session::Session;
+use s2m::settings::{DEFAULT_TV, SampleSettings};
 use s2m_core::calibration::margin::exclusion_margin;
 use s2m_core::diagnostics::Mean;
 use s2m_core::proposals::Proposals;
@@ -27,11 +32,6 @@ use super::results::Table;
 use super::{Bench, Findings};
 use crate::Error;
 use laws::{Law, goal};
-use s2m::adapt::AdaptChoice;
-use s2m::draw::weigh_first;
-use s2m::models;
-use s2m::session::Session;
-use s2m::settings::{DEFAULT_TV, SampleSettings};
 
 /// Runs of each line of bounds.
 const RUNS: u64 = 40;

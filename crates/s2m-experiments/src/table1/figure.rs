@@ -1,12 +1,13 @@
 //! The paper's figure: random samples of each method, wrong ones in red boxes.
 
+use s2m_show::picture::{Canvas, Mark, Marked, Picture, Row, Section, named_rows};
+
 use super::methods::{DATA, DataSet, Method};
 use super::{Figures, drawn};
 use crate::Error;
 use crate::Run;
 use crate::evaluation::Evaluator;
 use crate::line::Line;
-use s2m_show::picture::{Canvas, Mark, Marked, Picture, Row, Section, named_rows};
 
 /// Samples in a row.
 pub(super) const SHOWN: usize = 20;

@@ -2,11 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use crate::results::Published;
-use crate::stages::Stage;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CalibrationChoice, DEFAULT_TV};
 use s2m_fit::trainer::Kind;
+
+use crate::results::Published;
+use crate::stages::Stage;
 
 /// Items of A that are not in B.
 pub(crate) const QUERY: &str = "A - B";

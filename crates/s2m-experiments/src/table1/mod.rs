@@ -8,8 +8,11 @@ mod figure;
 pub(super) mod methods;
 pub(super) mod referee;
 
+use s2m::settings::{CalibrationChoice, SampleSettings};
+use s2m::weigh;
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
+use s2m_runs::folder::GENERATOR;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
@@ -18,8 +21,6 @@ use super::results::{NOTHING, Table, published};
 use super::stages::Run;
 use super::{Bench, Findings, stage};
 use crate::Error;
-use s2m::settings::{CalibrationChoice, SampleSettings};
-use s2m::weigh;
 
 use figure::{Measured, SHOWN};
 use methods::{DATA, DataSet, GAN, METHODS, Method, QUERY, STAGES, STEPS, Source};
@@ -106,7 +107,7 @@ fn drawn(
     let (name, calibration, sampler) = match method.source {
         Source::Alone(name) => {
             let run = stage(runs, name);
-            let file = run.and_then(|run| run.generator(data.name, seed, "generator.toml"));
+            let file = run.and_then(|run| run.generator(data.name, seed, GENERATOR));
             return file.map(|file| Drawn::alone(&file)).transpose();
         }
         Source::Gan(calibration, sampler) => (data.classifier, calibration, sampler),

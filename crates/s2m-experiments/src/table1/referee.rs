@@ -16,6 +16,7 @@ use s2m_metrics::features::Features;
 use s2m_metrics::fid::{FidError, fid};
 use s2m_metrics::prdc::{DEFAULT_K, prdc};
 use s2m_model::judge::Judge;
+use s2m_runs::folder::REFEREE;
 use serde::{Deserialize, Serialize};
 
 use super::methods::QUERY;
@@ -72,7 +73,7 @@ struct Real {
 impl Referee {
     /// Opens the referee of a finished stage for a data set.
     pub(crate) fn open(run: &Run, recipe: DataRecipe, bench: &Bench<'_>) -> Result<Self, Error> {
-        let file = run.folder.join("referee.onnx");
+        let file = run.folder.join(REFEREE);
         let settings = &bench.request.machine.run;
         let judge = Judge::open(&file, &OUTPUTS, &bench.runtime, settings)?;
         Self::new(judge, recipe)
@@ -278,7 +279,7 @@ mod tests {
         let y = g.relu(&x).unwrap();
         g.output(&x, "class_logits").unwrap();
         g.output(&y, "features").unwrap();
-        let file = folder.join("referee.onnx");
+        let file = folder.join(REFEREE);
         fs::write(&file, g.to_bytes()).unwrap();
         let runtime = Runtime::load(None).unwrap();
         let judge = Judge::open(&file, &OUTPUTS, &runtime, &RunSettings::default()).unwrap();

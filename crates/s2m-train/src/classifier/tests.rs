@@ -147,7 +147,7 @@ fn run(settings: &ClassifierSettings, out: &Path) -> ([Parameters; 2], f64) {
     let parts = Parts {
         network: &network,
         weights: &own,
-        balance: settings.balance_of(generators.data(0).1),
+        balance: balance_of(settings, generators.data(0).1),
         sets: None,
     };
     let difference = bundle::write(&folder, &generators, 0, &parts, settings, &machine).unwrap();
@@ -243,7 +243,7 @@ fn take_last_batch(weights: &Parameters) {
 #[test]
 fn colour_classifiers_agree_with_their_files() {
     let picture = [3, 16, 20];
-    for fit in [RealFit::Shared, RealFit::Smoothed] {
+    for fit in [Way::Shared, Way::Smoothed] {
         let network = Classifier {
             trunk: Trunk::MobileNetV2(MobileNetV2 { picture }),
             classes: 3,
@@ -293,7 +293,7 @@ fn a_run_without_its_weights_goes_by_what_it_exported() {
     let with = Generators::open(&settings, &machine).unwrap();
     // Items are made at every step, out of noise; or once, and no noise is needed then.
     assert!(with.needs(8).normal > 0);
-    fs::remove_file(folder.path().join("one").join(gan::WEIGHTS)).unwrap();
+    fs::remove_file(folder.path().join("one").join(s2m_runs::folder::WEIGHTS)).unwrap();
     let without = Generators::open(&settings, &machine).unwrap();
     assert_eq!(without.needs(8).normal, 0);
     assert_eq!(without.replicas.len(), 1);

@@ -8,9 +8,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use s2m_core::calibration::temperature::{TemperatureFit, fit_class};
 use s2m_core::joint::targets::{HeldOut, Showing};
+use s2m_runs::parts::Augment;
 use tch::{Device, Kind, Tensor, no_grad};
 
-use crate::augment::Augment;
+use crate::augment;
 use crate::checkpoint::Checkpoint;
 use crate::classifier::cross_entropy;
 use crate::feed::{Feed, Pool};
@@ -281,7 +282,7 @@ impl Work for Kept<'_> {
     fn needs(&self) -> Needs {
         let Lesson { batch, pool, .. } = self.lesson;
         let changes = match self.lesson.augment {
-            Some((augment, _)) => augment.needs(batch),
+            Some((augment, _)) => augment::needs(augment, batch),
             None => 0,
         };
         Needs {
@@ -301,7 +302,7 @@ impl Work for Kept<'_> {
         let lesson = &mut self.lesson;
         let real = lesson.feed.draw(draws, lesson.pool, lesson.batch);
         let items = match lesson.augment {
-            Some((augment, picture)) => augment.apply(&real.items, picture, draws),
+            Some((augment, picture)) => augment::apply(augment, &real.items, picture, draws),
             None => real.items,
         };
         let said = lesson

@@ -20,23 +20,25 @@
 mod folds;
 mod lesson;
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, Result, ensure};
 use s2m_core::density::Labelling;
 use s2m_core::joint::LabelSets;
 use s2m_core::joint::targets::{Census, Showing, paired_gain, softmax};
 use s2m_data::recipe::DataRecipe;
 use s2m_model::manifest::JointEntry;
-use serde::{Deserialize, Serialize};
+use s2m_runs::ClassifierSettings;
+use s2m_runs::classifier::JointSettings;
+use s2m_runs::classifier::TrunkSettings;
+use s2m_runs::parts::Augment;
+use s2m_runs::parts::OptimizerSettings;
+use s2m_runs::parts::Precision;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tch::{Device, Tensor};
 
-use crate::augment::Augment;
 use crate::bundle::labelling_entry;
 use crate::checkpoint::{self, Form};
-use crate::classifier::{ClassifierSettings, TrunkSettings};
-use crate::device::{Machine, Precision};
+use crate::device::Machine;
 use crate::feed::{Feed, Pool, Source, shown};
 use crate::folder::RunFolder;
 use crate::generators::Generators;
@@ -44,7 +46,6 @@ use crate::networks::Mode;
 use crate::networks::classifier::{JOINT, SetOutputs, Trunk, member_name};
 use crate::networks::student::Student;
 use crate::noise::{self, Purpose};
-use crate::optimizer::OptimizerSettings;
 use crate::parameters::{Parameters, Weights};
 use crate::replica::{Replica, scaled};
 use crate::trained::{Start, Trained};
@@ -52,70 +53,6 @@ use crate::training::{self, Plan};
 
 use folds::Folds;
 use lesson::{Bench, Best, Held, Kept, Lesson, Look, Score, judge, log_softmax, score};
-
-/// `joint` in a run file: whether label sets are learnt, or how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum JointChoice {
-    Switch(bool),
-    Settings(JointSettings),
-}
-
-impl JointChoice {
-    /// How label sets are learnt; none where they are not.
-    pub fn settings(&self) -> Option<JointSettings> {
-        match self {
-            Self::Switch(false) => None,
-            Self::Switch(true) => Some(JointSettings::default()),
-            Self::Settings(settings) => Some(settings.clone()),
-        }
-    }
-}
-
-/// How label sets are learnt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
-pub struct JointSettings {
-    /// Parts that items are dealt into.
-    pub folds: usize,
-    /// Powers ρ that are tried in the first round; the first is kept unless another gains more than chance explains.
-    pub powers: Vec<f64>,
-    /// Rounds at most.
-    pub rounds: usize,
-    /// Passes of every training; the run file's own where left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub epochs: Option<u64>,
-    /// Whether the bundle keeps the fold's networks, which tell how right samples are.
-    pub members: bool,
-    /// Learns the items' true label sets in the place of all that; for trials of what single labels cost.
-    #[serde(skip_serializing_if = "is_false")]
-    pub supervised: bool,
-    /// Folder of these trainings; in that of the run where left out. Runs that differ in how D_v is fitted may share it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub folder: Option<PathBuf>,
-}
-
-impl Default for JointSettings {
-    fn default() -> Self {
-        Self {
-            folds: 3,
-            powers: vec![1.0, 1.6],
-            rounds: 10,
-            epochs: None,
-            members: true,
-            supervised: false,
-            folder: None,
-        }
-    }
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_false(key: &bool) -> bool {
-    !key
-}
 
 /// Later rounds go on from the students of the round before, in so many times fewer passes.
 const SHORTER: u64 = 3;
@@ -125,34 +62,6 @@ const LONGER: u64 = 2;
 
 /// Rounds end after so many that were no better than the best before.
 const PATIENCE: usize = 2;
-
-/// Limits of what can be asked for.
-const MOST_FOLDS: usize = 20;
-const MOST_ROUNDS: usize = 20;
-const POWERS: std::ops::RangeInclusive<f64> = 0.25..=8.0;
-
-impl JointSettings {
-    fn check(&self) -> Result<()> {
-        ensure!(
-            (2..=MOST_FOLDS).contains(&self.folds),
-            "`joint.folds` is {}; it must be from 2 to {MOST_FOLDS}",
-            self.folds
-        );
-        ensure!(
-            (1..=MOST_ROUNDS).contains(&self.rounds),
-            "`joint.rounds` is {}; it must be from 1 to {MOST_ROUNDS}",
-            self.rounds
-        );
-        ensure!(
-            !self.powers.is_empty() && self.powers.iter().all(|power| POWERS.contains(power)),
-            "`joint.powers` must list numbers from {} to {}",
-            POWERS.start(),
-            POWERS.end()
-        );
-        ensure!(self.epochs != Some(0), "`joint.epochs` must be above 0");
-        Ok(())
-    }
-}
 
 /// What a run has learnt about label sets.
 pub struct Learnt {
@@ -330,7 +239,7 @@ pub fn learn(
         classes > 1,
         "there is nothing joint to learn: the data has one label\nhint: leave `joint` out"
     );
-    let own_folder = folder.join("joint");
+    let own_folder = folder.join(s2m_runs::folder::JOINT);
     let path = joint.folder.as_deref().unwrap_or(&own_folder);
     let identity = Identity {
         origin: &generators.sha256,
@@ -1007,18 +916,4 @@ fn on_device(
         Tensor::cat(&rows, 0).to_device(device),
         Tensor::from_slice(&first).to_device(device).unsqueeze(1),
     )
-}
-
-impl JointChoice {
-    /// The same without the folder, which says where files lay and not what they are.
-    #[must_use]
-    pub fn without_folder(&self) -> Self {
-        match self {
-            Self::Switch(on) => Self::Switch(*on),
-            Self::Settings(settings) => Self::Settings(JointSettings {
-                folder: None,
-                ..settings.clone()
-            }),
-        }
-    }
 }

@@ -83,8 +83,9 @@ mod tests {
     use super::*;
     use crate::device::{DeviceChoice, Machine};
     use crate::export::{self, Input};
-    use crate::networks::classifier::{Classifier, RealFit, Trunk};
+    use crate::networks::classifier::{Classifier, Trunk};
     use crate::parameters::Parameters;
+    use s2m_runs::Way;
 
     /// Shares of three labels, of four places given each label, and of the places under a generator.
     const LABELS: [f64; 3] = [0.9, 0.09, 0.01];
@@ -106,7 +107,7 @@ mod tests {
             trunk: Trunk::mlp(4, &[4]).unwrap(),
             classes: 3,
             conditional: false,
-            fit: RealFit::Shared,
+            fit: Way::Shared,
         };
         let identity = (0..16).map(|k| f32::from(u8::from(k % 5 == 0)));
         let class = PLACES.as_flattened().iter().map(|p| p.ln() as f32);

@@ -2,12 +2,14 @@
 //! and class of generated items (`fake_class`, conditional generators only).
 //!
 //! The weights come in two groups that are trained apart where the fit asks for it: the trunk with
-//! the `class` head, and the other heads. With [`RealFit::Smoothed`] the second group has a trunk of
+//! the `class` head, and the other heads. With [`Way::Smoothed`] the second group has a trunk of
 //! its own, which sees items after a 3×3 binomial blur.
 
 use anyhow::{Result, bail, ensure};
 use s2m_model::onnx::backbone::FEATURES;
 use s2m_model::onnx::graph::{self, Conv2d, GraphBuilder};
+use s2m_runs::Way;
+use s2m_runs::parts::Precision;
 use tch::Tensor;
 
 use super::balance::Balance;
@@ -17,19 +19,7 @@ use super::mlp::{End, Mlp};
 use super::mobilenet_v2::{self, MobileNetV2};
 use super::resnet9::ResNet9;
 use super::{Mode, linear, linear_onnx};
-use crate::device::Precision;
 use crate::parameters::{Spec, Weights};
-
-/// How the `real` head is fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RealFit {
-    /// All heads together on one trunk, as the paper does.
-    Shared,
-    /// The trunk is trained by `class` alone; the other heads are fitted on it as it stands.
-    Frozen,
-    /// A trunk of its own on blurred items.
-    Smoothed,
-}
 
 /// What turns an item into features.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +142,7 @@ pub struct Classifier {
     pub trunk: Trunk,
     pub classes: i64,
     pub conditional: bool,
-    pub fit: RealFit,
+    pub fit: Way,
 }
 
 /// What a file has beside the three heads: weights of the network of label sets, and of those of its folds.
@@ -180,8 +170,8 @@ impl Classifier {
     pub fn other_specs(&self) -> Vec<Spec> {
         let features = self.trunk.features();
         let mut specs = match self.fit {
-            RealFit::Smoothed => self.trunk.specs("smooth."),
-            RealFit::Shared | RealFit::Frozen => Vec::new(),
+            Way::Smoothed => self.trunk.specs("smooth."),
+            Way::Shared | Way::Frozen => Vec::new(),
         };
         specs.extend(Spec::layer("real", &[1, features]));
         if self.conditional {
@@ -210,11 +200,11 @@ impl Classifier {
         let (trunk, heads) = weights.split_at(weights.len() - heads);
         let own;
         let features = match self.fit {
-            RealFit::Smoothed => {
+            Way::Smoothed => {
                 own = self.trunk.forward(trunk, &blur(x, self.picture()), mode);
                 &own
             }
-            RealFit::Shared | RealFit::Frozen => features,
+            Way::Shared | Way::Frozen => features,
         };
         let real = linear(features, &heads[0], &heads[1]).squeeze_dim(-1);
         let fake_class = heads
@@ -270,8 +260,8 @@ impl Classifier {
             self.sets_onnx(&mut graph, [&x, &features], &sets)?;
         }
         let features = match self.fit {
-            RealFit::Shared | RealFit::Frozen => features,
-            RealFit::Smoothed => {
+            Way::Shared | Way::Frozen => features,
+            Way::Smoothed => {
                 let blurred = blur_onnx(&mut graph, &x, self.picture())?;
                 self.trunk.onnx(&mut graph, &blurred, weights, "smooth.")?
             }
@@ -308,10 +298,8 @@ impl Classifier {
             linear_onnx(graph, &features, &named, &format!("{prefix}joint"))
         };
         let joint = match self.fit {
-            RealFit::Shared => alone(graph, sets.student, "student.")?,
-            RealFit::Frozen | RealFit::Smoothed => {
-                linear_onnx(graph, features, sets.student, "joint")?
-            }
+            Way::Shared => alone(graph, sets.student, "student.")?,
+            Way::Frozen | Way::Smoothed => linear_onnx(graph, features, sets.student, "joint")?,
         };
         graph.output(&joint, JOINT)?;
         for (fold, weights) in sets.members.iter().enumerate() {

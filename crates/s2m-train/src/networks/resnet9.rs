@@ -14,10 +14,10 @@
 
 use anyhow::Result;
 use s2m_model::onnx::graph::{self, BatchNorm, Conv2d, GraphBuilder};
+use s2m_runs::parts::Precision;
 use tch::{Kind, Tensor};
 
 use super::{Mode, constant};
-use crate::device::Precision;
 use crate::parameters::{First, Spec, Weights};
 
 /// Shortest side of a picture: it is halved three times, which leaves two pixels of it.

@@ -12,16 +12,16 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor};
 
-use crate::device::Precision;
 use crate::feed::Feed;
 pub use crate::networks::generator::{Code, Generator as AnyGenerator};
 use crate::networks::mlp::{End, Generator, Mlp};
 use crate::noise::{Draws, Needs};
-use crate::optimizer::OptimizerSettings;
 use crate::parameters::{Parameters, Spec};
 use crate::trained::{Start, Trained};
 use hinge::Game;
 use hinge::regularise::Regularise;
+use s2m_runs::parts::OptimizerSettings;
+use s2m_runs::parts::Precision;
 pub use sizes::{BigGanSettings, MlpSettings, NetworkSettings};
 
 /// Which objective, and its constants; read from `objective` in a run file.

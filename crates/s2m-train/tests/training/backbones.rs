@@ -8,10 +8,12 @@ use s2m_model::backbone::{Backbone, Wanted};
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::networks::RunSettings;
+use s2m_runs::ClassifierSettings;
+use s2m_runs::Way;
 use s2m_train::checkpoint::Checkpoint;
-use s2m_train::classifier::{self, ClassifierSettings};
+use s2m_train::classifier;
 use s2m_train::gan;
-use s2m_train::networks::classifier::{Classifier, RealFit, Trunk};
+use s2m_train::networks::classifier::{Classifier, Trunk};
 use s2m_train::networks::given::Given;
 use s2m_train::replica::scaled;
 use tch::{Device, Tensor};
@@ -164,7 +166,7 @@ fn a_label_that_is_added_later_stands_on_the_trunk_of_the_bundle() {
         trunk: Trunk::Given(Given { size }),
         classes: 3,
         conditional: false,
-        fit: RealFit::Shared,
+        fit: Way::Shared,
     };
     let checkpoint = Checkpoint::read(&later.join("checkpoint.safetensors")).unwrap();
     let saved = |name, specs| checkpoint.finished(name, specs, Device::Cpu).unwrap();
@@ -260,7 +262,7 @@ fn heads_are_the_same_alone_and_among_others() {
         trunk: Trunk::Given(Given { size: 16 }),
         classes: 2,
         conditional: false,
-        fit: RealFit::Shared,
+        fit: Way::Shared,
     };
     let weights = |gan: &Path, replica: usize| {
         let out = gan.join("heads");

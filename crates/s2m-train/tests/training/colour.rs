@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use s2m_model::bundle::Bundle;
+use s2m_runs::parts::Stored;
 use s2m_train::checkpoint::{Checkpoint, Form};
-use s2m_train::export::Stored;
 use s2m_train::gan::{self, GanSettings};
 use s2m_train::{classifier, noise};
 use tch::{Device, Kind, Tensor};
@@ -262,7 +262,7 @@ fn what_biggan_has_no_rule_for_is_refused() {
         "`network.latent` is 8; pictures of 28 pixels take a multiple of 3, a part for the first layer and one for each block"
     );
     assert_eq!(
-        refused(&|settings| settings.precision = s2m_train::device::Precision::Bf16),
+        refused(&|settings| settings.precision = s2m_runs::parts::Precision::Bf16),
         "`precision` is `bf16`: half-precision arithmetic is for CUDA devices, and this run is on the CPU\nhint: precision = \"float32\""
     );
     assert_eq!(

@@ -68,7 +68,7 @@ fn classifiers_of_all_fits_agree_with_their_files_and_make_bundles() {
 fn a_referee_agrees_with_its_file_and_learns_the_bars() {
     let folder = tempdir().unwrap();
     write_pictures(folder.path());
-    let mut settings: referee::RefereeSettings = toml::from_str(
+    let mut settings: s2m_runs::RefereeSettings = toml::from_str(
         r#"
         epochs = 10
         batch = 32
@@ -112,7 +112,7 @@ fn colour_referees_of_all_networks_agree_with_their_files() {
         ("kind = \"mobilenet-v2\"", false),
         ("kind = \"resnet9\"\nwidth = 8", true),
     ] {
-        let settings: referee::RefereeSettings = toml::from_str(&format!(
+        let settings: s2m_runs::RefereeSettings = toml::from_str(&format!(
             r#"
             epochs = 1
             batch = 16

@@ -15,7 +15,7 @@ mod runs;
 use std::fs;
 use std::path::Path;
 
-use s2m_train::classifier::ClassifierSettings;
+use s2m_runs::ClassifierSettings;
 use s2m_train::device::{DeviceChoice, Machine};
 use s2m_train::gan::{self, GanSettings};
 

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
+use s2m_runs::ClassifierSettings;
+use s2m_runs::RefereeSettings;
 use s2m_testkit::damage::survive;
 use s2m_train::checkpoint::Checkpoint;
-use s2m_train::classifier::ClassifierSettings;
 use s2m_train::folder::{RunFolder, read_run_file};
 use s2m_train::gan::{self, GanSettings};
-use s2m_train::referee::RefereeSettings;
 use serde::de::DeserializeOwned;
 use tch::Device;
 use tempfile::tempdir;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use s2m_runs::parts::Precision;
 use s2m_train::checkpoint::Checkpoint;
-use s2m_train::device::Precision;
 use s2m_train::{classifier, gan};
 use tch::Device;
 use tempfile::tempdir;

@@ -20,11 +20,12 @@ mod losses;
 pub mod regularise;
 
 use anyhow::Result;
+use s2m_runs::parts::Precision;
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
 use super::{AnyGenerator, Code, Objective, Output, Setup, mean};
-use crate::device::Precision;
+use crate::augment;
 use crate::feed::{Feed, Pool, Real, one_hot};
 use crate::networks::biggan::critic::{Critic, Head, Judged};
 use crate::networks::biggan::generator::{Generator, Statistics};
@@ -226,7 +227,7 @@ impl Hinge {
             loss = &loss + &class * weight;
         }
         if let Some(changes) = self.regularise.consistent(self.picture) {
-            let changed = changes.apply(&seen, self.picture, draws);
+            let changed = augment::apply(changes, &seen, self.picture, draws);
             let code = self.code(&labels);
             let again = self.judge(&ready, &changed, code.as_ref());
             let gap = mean(&(&real.score - again.score).square());
@@ -305,7 +306,7 @@ impl Objective for Hinge {
         let critic = batch
             + self.regularise.real_needs(batch)
             + self.regularise.seen_needs(2 * batch)
-            + consistent.map_or(0, |changes| changes.needs(batch));
+            + consistent.map_or(0, |changes| augment::needs(changes, batch));
         let generator = self.code_needs() + self.regularise.seen_needs(batch);
         Needs {
             normal: (steps + 1) * batch * self.generator.0.latent,

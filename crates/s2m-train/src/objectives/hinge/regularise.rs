@@ -10,10 +10,10 @@
 //! "Regularizing generative adversarial networks under limited data", 2021, in the form of its authors' code.
 
 use anyhow::{Result, ensure};
+use s2m_runs::parts::{Augment, Edge};
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor, no_grad};
 
-use crate::augment::{Augment, Edge};
 use crate::diff_augment::{self, Change};
 use crate::noise::Draws;
 use crate::objectives::mean;

@@ -1,0 +1,124 @@
+//! The folder of a run: what lies where.
+//!
+//! ```text
+//! run.toml                     the run file with everything that it left out
+//! metrics.jsonl                losses, a line per log point and replica
+//! checkpoint.safetensors       where an unfinished run stands
+//! done.json                    written last: the run is finished
+//! DATA/seed-N/generator.toml   `gan`: what goes into a generator and out of it; the network lies beside it
+//! DATA/seed-N/classes.json     what the classes are that it can be asked for
+//! generator.safetensors        the generators of all replicas
+//! DATA-seed-N.s2m              `classifier`: a bundle
+//! held-out.json                what its calibration has found
+//! joint                        the trainings behind an output per label set
+//! referee.onnx                 `referee`: the network
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// The run file as the trainer resolved it.
+pub const RUN_FILE: &str = "run.toml";
+
+/// Losses, a line of JSON per log point and replica.
+pub const LOG: &str = "metrics.jsonl";
+
+/// Weights and optimisers of an unfinished run.
+pub const CHECKPOINT: &str = "checkpoint.safetensors";
+
+/// Written last by the trainer.
+pub const DONE: &str = "done.json";
+
+/// The entry of a generator, in the form of a bundle's `[generator]`.
+pub const GENERATOR: &str = "generator.toml";
+
+/// What the numbers of classes mean; beside generators that take one.
+pub const CLASSES: &str = "classes.json";
+
+/// The finished generators of all replicas.
+pub const WEIGHTS: &str = "generator.safetensors";
+
+/// What a calibration has found.
+pub const HELD_OUT: &str = "held-out.json";
+
+/// Folder of the trainings behind an output per label set.
+pub const JOINT: &str = "joint";
+
+/// The network of a referee.
+pub const REFEREE: &str = "referee.onnx";
+
+/// The folder of a replica's generators, which is also its name for people.
+pub fn replica(data: &str, seed: u64) -> String {
+    format!("{data}/seed-{seed}")
+}
+
+/// The folder of a replica's bundle.
+pub fn bundle(data: &str, seed: u64) -> String {
+    format!("{data}-seed-{seed}.s2m")
+}
+
+/// What the trainer says about a finished run, in [`DONE`]; older runs say less.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Done {
+    /// Where it was trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Of the generators that classifiers were trained for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generators: Option<String>,
+    /// Largest difference between exported networks and libtorch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_export_difference: Option<f64>,
+    /// Trainings side by side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u64>,
+    /// Seconds of all steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Steps taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    /// Steps in a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps_per_second: Option<f64>,
+}
+
+impl Done {
+    /// A run of so many replicas that took so many steps in so many seconds.
+    pub fn new(replicas: usize, (steps, seconds): (u64, f64), device: &str) -> Self {
+        Self {
+            device: Some(device.to_owned()),
+            replicas: Some(replicas as u64),
+            seconds: Some(seconds),
+            steps: Some(steps),
+            steps_per_second: Some(steps as f64 / seconds),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_what_older_runs_left_out_is_none() {
+        let done = Done {
+            largest_export_difference: Some(0.5),
+            ..Done::new(2, (100, 4.0), "cpu")
+        };
+        let text = serde_json::to_string(&done).expect("it is plain");
+        assert_eq!(
+            text,
+            r#"{"device":"cpu","largest_export_difference":0.5,"replicas":2,"seconds":4.0,"steps":100,"steps_per_second":25.0}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<Done>(&text).expect("it is read"),
+            done
+        );
+        assert_eq!(
+            serde_json::from_str::<Done>(r#"{"bundles":3}"#).expect("it is read"),
+            Done::default()
+        );
+    }
+}

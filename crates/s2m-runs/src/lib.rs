@@ -1,0 +1,17 @@
+//! What `s2m` and `s2m-train` say to each other: run files, the folder of a run, how a run ended.
+//!
+//! `s2m` writes a run file, starts `s2m-train KIND RUN.toml --out FOLDER`, and reads the folder once the program has
+//! ended. Every run file is a type here, and is written and read by it alone.
+
+pub mod classifier;
+mod ended;
+mod error;
+pub mod folder;
+pub mod parts;
+pub mod referee;
+
+pub use classifier::{ClassifierSettings, Way};
+pub use ended::{Ended, Kind};
+pub use error::Error;
+pub use folder::Done;
+pub use referee::RefereeSettings;

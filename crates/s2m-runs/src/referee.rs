@@ -1,0 +1,56 @@
+//! The run file of `referee`.
+
+use s2m_data::recipe::DataRecipe;
+use serde::{Deserialize, Serialize};
+
+use crate::classifier::TrunkSettings;
+use crate::error::{Error, ensure};
+use crate::parts::{Augment, OptimizerSettings, Precision};
+
+/// A run file of `referee`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RefereeSettings {
+    #[serde(default)]
+    pub seed: u64,
+    pub epochs: u64,
+    pub batch: i64,
+    #[serde(default = "every_1000")]
+    pub log_every: u64,
+    #[serde(default = "lenet5", skip_serializing_if = "is_lenet5")]
+    pub network: TrunkSettings,
+    /// How pictures are changed before they are seen; not at all where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub augment: Option<Augment>,
+    /// Judges a picture and its mirror image, and takes the mean of the two.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mirrored: bool,
+    pub optimizer: OptimizerSettings,
+    #[serde(default)]
+    pub precision: Precision,
+    pub data: DataRecipe,
+}
+
+impl RefereeSettings {
+    /// Refuses what no run can do, whatever its data is.
+    pub fn check(&self) -> Result<(), Error> {
+        ensure!(self.epochs > 0, "`epochs` must be above 0");
+        ensure!(
+            (1..=1 << 20).contains(&self.batch),
+            "`batch` must be from 1 to 1048576"
+        );
+        Ok(())
+    }
+}
+
+fn every_1000() -> u64 {
+    1000
+}
+
+fn lenet5() -> TrunkSettings {
+    TrunkSettings::Lenet5 {}
+}
+
+fn is_lenet5(network: &TrunkSettings) -> bool {
+    *network == lenet5()
+}
