@@ -27,6 +27,7 @@ use crate::classes::{ClassEntry, ClassMap, ClassesError};
 use crate::dataset::{Dataset, Items, Values};
 use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
 use crate::matrix::{Columns, MatrixError, shape};
+use crate::message::{At, AtPath as _};
 use crate::npy::{self, Array, NpyError};
 use crate::picture_file::Channels;
 use crate::picture_set::Wanted;
@@ -49,21 +50,11 @@ pub enum ArraysError {
         names: Vec<String>,
     },
     /// An array holds no items.
-    #[error("`{}`: {source}", .path.display())]
-    Items {
-        /// Which array.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: ArrayItemsError,
-    },
+    #[error(transparent)]
+    Items(#[from] At<ArrayItemsError>),
     /// An array holds no labels.
-    #[error("`{}`: {source}", .path.display())]
-    Matrix {
-        /// Which array.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: MatrixError,
-    },
+    #[error(transparent)]
+    Matrix(#[from] At<MatrixError>),
     /// A class is not one.
     #[error("`{}`: item {item} is of class {class}, but classes are whole numbers of 0 to 255", .path.display())]
     Class {
@@ -120,13 +111,8 @@ pub enum ArraysError {
         path: PathBuf,
     },
     /// The items cannot be used.
-    #[error("`{}`: {source}", .path.display())]
-    Labelled {
-        /// The items.
-        path: PathBuf,
-        /// What is wrong with them.
-        source: LabelledError,
-    },
+    #[error(transparent)]
+    Labelled(#[from] At<LabelledError>),
 }
 
 /// Pictures or points in arrays of NumPy.
@@ -185,11 +171,7 @@ impl Arrays {
     ) -> Result<Dataset, ArraysError> {
         let truth = read_array(&self.truth)?;
         if let Meaning::Columns(columns) = self.meaning(&truth, classes)? {
-            let known = columns.check_known(&truth, labels);
-            known.map_err(|source| ArraysError::Matrix {
-                path: self.truth.clone(),
-                source,
-            })?;
+            columns.check_known(&truth, labels).at(&self.truth)?;
         }
         Ok(self.read_for(Aim::Audit(labels), classes, seed)?.train)
     }
@@ -229,15 +211,11 @@ impl Arrays {
             }
             _ => return Err(ArraysError::HalfATestPart),
         }
-        let sorting = Sorting {
-            aim,
-            unlabelled: match meaning {
-                Meaning::Classes(_) => Unlabelled::Skip,
-                Meaning::Columns(_) => self.unlabelled,
-            },
-            test: self.test,
-            seed,
+        let unlabelled = match meaning {
+            Meaning::Classes(_) => Unlabelled::Skip,
+            Meaning::Columns(_) => self.unlabelled,
         };
+        let sorting = Sorting::new(aim, unlabelled, self.test, seed);
         self.parts(labelled, &items, sorting)
     }
 
@@ -247,16 +225,13 @@ impl Arrays {
         items: &Items,
         sorting: Sorting<'_>,
     ) -> Result<Parts, ArraysError> {
-        let wanted = Wanted {
-            size: self.size,
-            channels: self.channels,
-        };
+        let wanted = Wanted::new(self.size, self.channels);
         let as_they_are = wanted.size.is_none() && wanted.channels.is_none();
         let parts = match items.values {
             _ if as_they_are => labelled.pick(sorting, items, |number| number.0),
             Values::Bytes(_) => {
                 let in_memory = |Number(number)| InMemory { items, number };
-                labelled.at(in_memory).pictures(sorting, wanted)
+                labelled.moved(in_memory).pictures(sorting, wanted)
             }
             Values::Floats(_) => {
                 return Err(ArraysError::SizeOfPoints {
@@ -264,10 +239,7 @@ impl Arrays {
                 });
             }
         };
-        parts.map_err(|source| ArraysError::Labelled {
-            path: self.items.clone(),
-            source,
-        })
+        Ok(parts.at(&self.items)?)
     }
 
     /// How the truth is to be read.
@@ -282,12 +254,7 @@ impl Arrays {
         }
         let columns = shape(truth)
             .and_then(|[_, columns]| Columns::new(columns, self.labels.as_deref(), classes));
-        columns
-            .map(Meaning::Columns)
-            .map_err(|source| ArraysError::Matrix {
-                path: self.truth.clone(),
-                source,
-            })
+        Ok(Meaning::Columns(columns.at(&self.truth)?))
     }
 }
 
@@ -322,10 +289,7 @@ impl Meaning {
                 Ok(classes.map(item).collect())
             }
             Self::Columns(columns) => {
-                let sets = columns.sets(truth).map_err(|source| ArraysError::Matrix {
-                    path: path.to_owned(),
-                    source,
-                })?;
+                let sets = columns.sets(truth).at(path)?;
                 let item = |(number, set)| Item::new(Number(number), set, Portion::Train);
                 Ok((0..).zip(sets).map(item).collect())
             }
@@ -358,10 +322,8 @@ fn original(truth: &Array, path: &Path) -> Result<Vec<u8>, ArraysError> {
         (npy::Values::U8(classes), 1) => return Ok(classes.clone()),
         (npy::Values::F32(numbers), 1) => numbers,
         _ => {
-            return Err(ArraysError::Matrix {
-                path: path.to_owned(),
-                source: MatrixError::Shape(truth.shape.clone()),
-            });
+            let shape = truth.shape.clone();
+            return Ok(Err(MatrixError::Shape(shape)).at(path)?);
         }
     };
     let byte = |(item, &class): (usize, &f32)| {
@@ -390,10 +352,7 @@ fn append(items: &mut Items, more: Items) -> Result<(), [Vec<usize>; 2]> {
 }
 
 fn read_items(path: &Path) -> Result<Items, ArraysError> {
-    items(read_array(path)?).map_err(|source| ArraysError::Items {
-        path: path.to_owned(),
-        source,
-    })
+    Ok(items(read_array(path)?).at(path)?)
 }
 
 /// Reads an array whose path may go on into an archive.

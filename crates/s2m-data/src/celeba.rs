@@ -30,6 +30,7 @@ use thiserror::Error;
 
 use crate::dataset::Dataset;
 use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::message::{At, AtPath as _};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
 use crate::picture_folder::{PictureFolderError, has_picture_name, list};
@@ -162,13 +163,8 @@ pub enum CelebaError {
         name: String,
     },
     /// The items cannot be used.
-    #[error("`{}`: {source}", .folder.display())]
-    Items {
-        /// Which folder.
-        folder: PathBuf,
-        /// What is wrong with them.
-        source: LabelledError,
-    },
+    #[error(transparent)]
+    Items(#[from] At<LabelledError>),
 }
 
 /// CelebA, or a part of its pictures.
@@ -208,21 +204,10 @@ impl Celeba {
     }
 
     fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, CelebaError> {
-        let sorting = Sorting {
-            aim,
-            unlabelled: Unlabelled::Skip,
-            test: None,
-            seed,
-        };
-        let wanted = Wanted {
-            size: self.size,
-            channels: self.channels,
-        };
+        let sorting = Sorting::new(aim, Unlabelled::Skip, None, seed);
+        let wanted = Wanted::new(self.size, self.channels);
         let parts = self.list()?.pictures(sorting, wanted);
-        parts.map_err(|source| CelebaError::Items {
-            folder: self.folder.clone(),
-            source,
-        })
+        Ok(parts.at(&self.folder)?)
     }
 
     /// All pictures that are there with their labels, in the order of the list; none is read.

@@ -16,8 +16,6 @@
 //!
 //! Reference: Cole et al., "Multi-Label Learning from Single Positive Labels", 2021.
 
-use std::collections::HashMap;
-use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -29,9 +27,10 @@ use crate::array_items::{ArrayItemsError, InMemory, items};
 use crate::audit::AuditError;
 use crate::classes::ClassEntry;
 use crate::dataset::{Dataset, Items, Values};
-use crate::file_name::{self, FileNameError};
+use crate::file_name::{self, NamesError};
 use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
 use crate::matrix::{Columns, MatrixError, shape};
+use crate::message::{At, AtPath as _};
 use crate::npy::{self, Array, Content, NpyError};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
@@ -52,21 +51,11 @@ pub enum ColeError {
     #[error(transparent)]
     Npy(#[from] NpyError),
     /// A matrix holds no labels.
-    #[error("`{}`: {source}", .path.display())]
-    Matrix {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: MatrixError,
-    },
+    #[error(transparent)]
+    Matrix(#[from] At<MatrixError>),
     /// The array of images holds none.
-    #[error("`{}`: {source}", .path.display())]
-    Images {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: ArrayItemsError,
-    },
+    #[error(transparent)]
+    Images(#[from] At<ArrayItemsError>),
     /// The images are points.
     #[error("`{}` holds points, wanted names or pictures", .path.display())]
     Points {
@@ -96,30 +85,9 @@ pub enum ColeError {
     /// The data cannot be an audit.
     #[error(transparent)]
     Audit(#[from] AuditError),
-    /// A name cannot be used.
-    #[error("`{}`, row {row}: the file name {name:?} is refused: {source}", .path.display())]
-    FileName {
-        /// Which file.
-        path: PathBuf,
-        /// Which row.
-        row: usize,
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        source: FileNameError,
-    },
-    /// A name is there twice.
-    #[error("`{}`: `{name}` is in row {first} and again in row {second}", .path.display())]
-    Repeated {
-        /// Which file.
-        path: PathBuf,
-        /// The name.
-        name: String,
-        /// The row that has it first.
-        first: usize,
-        /// The row that has it again.
-        second: usize,
-    },
+    /// The names of pictures cannot be used.
+    #[error(transparent)]
+    Names(#[from] NamesError),
     /// A picture is not there.
     #[error(
         "`{}`, row {row}: `{name}` is not in `{}`\nhint: say where the pictures are with `pictures = \"…\"`",
@@ -135,22 +103,9 @@ pub enum ColeError {
         /// Where it was looked for.
         folder: PathBuf,
     },
-    /// A file cannot be looked at.
-    #[error("could not read `{}`: {source}", .path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
     /// The items cannot be used.
-    #[error("`{}`: {source}", .folder.display())]
-    Items {
-        /// Which folder.
-        folder: PathBuf,
-        /// What is wrong with them.
-        source: LabelledError,
-    },
+    #[error(transparent)]
+    Items(#[from] At<LabelledError>),
 }
 
 /// Label matrices with names of pictures, or with pictures.
@@ -214,10 +169,9 @@ impl Cole {
             found => found?,
         };
         let matrix = npy::read(&path, None)?;
-        let known = self
-            .columns(&matrix, classes)
-            .and_then(|columns| columns.check_known(&matrix, labels));
-        known.map_err(|source| ColeError::Matrix { path, source })?;
+        let columns = self.columns(&matrix, classes);
+        let known = columns.and_then(|columns| columns.check_known(&matrix, labels));
+        known.at(&path)?;
         Ok(self.read_for(Aim::Audit(labels), classes, seed)?.train)
     }
 
@@ -244,16 +198,8 @@ impl Cole {
         if differs && unseen > 0 {
             notes.push(format!("{unseen} training items have no observed label"));
         }
-        let sorting = Sorting {
-            aim,
-            unlabelled: self.unlabelled,
-            test: self.test,
-            seed,
-        };
-        let wanted = Wanted {
-            size: self.size,
-            channels: self.channels,
-        };
+        let sorting = Sorting::new(aim, self.unlabelled, self.test, seed);
+        let wanted = Wanted::new(self.size, self.channels);
         let parts: Vec<Rows> = [train].into_iter().chain(test).collect();
         let labels = columns.labels;
         let read = if let Some(pictures) = all_pictures(&parts)? {
@@ -282,10 +228,7 @@ impl Cole {
             }
             .pictures(sorting, wanted)
         };
-        read.map_err(|source| ColeError::Items {
-            folder: self.folder.clone(),
-            source,
-        })
+        Ok(read.at(&self.folder)?)
     }
 
     /// The two names of a file; only the training part has a short one.
@@ -326,20 +269,16 @@ impl Cole {
             (Some(observed), None) => observed.clone(),
             (None, None) => self.need(part, "labels")?,
         };
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ColeError::Matrix { path, source }
-        };
         let matrix = npy::read(&labels, None)?;
         let columns = match columns {
             Some(columns) => columns.clone(),
-            None => self.columns(&matrix, classes).map_err(failed(&labels))?,
+            None => self.columns(&matrix, classes).at(&labels)?,
         };
-        let truth = columns.sets(&matrix).map_err(failed(&labels))?;
+        let truth = columns.sets(&matrix).at(&labels)?;
         let shown = match &observed {
             Some(observed) => {
                 let shown = sets(&columns, &npy::read(observed, None)?, truth.len());
-                let shown = shown.map_err(failed(observed))?;
+                let shown = shown.at(observed)?;
                 check_shown(&columns, [observed, &labels], &shown, &truth)?;
                 shown
             }
@@ -352,8 +291,7 @@ impl Cole {
         };
         if truth.len() != count {
             let rows = truth.len();
-            let source = MatrixError::Rows { rows, items: count };
-            return Err(failed(&labels)(source));
+            return Ok(Err(MatrixError::Rows { rows, items: count }).at(&labels)?);
         }
         let rows = Rows {
             images_path,
@@ -371,42 +309,19 @@ impl Cole {
             return Ok(Vec::new());
         };
         let folder = self.pictures.as_ref().unwrap_or(&self.folder);
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ColeError::Read { path, source }
-        };
-        let real = folder.canonicalize().map_err(failed(folder))?;
-        let mut known = HashMap::with_capacity(names.len());
-        let mut paths = Vec::with_capacity(names.len());
-        for (row, name) in names.iter().enumerate() {
-            let refused = |source| ColeError::FileName {
-                path: rows.images_path.clone(),
+        let list = &rows.images_path;
+        let row = |row: usize| format!("row {row}");
+        let listed = names.iter().map(String::as_str);
+        let (paths, missing) = file_name::locate(list, listed, row, folder)?;
+        match missing.first() {
+            None => Ok(paths),
+            Some(&row) => Err(ColeError::NoPicture {
+                path: list.clone(),
                 row,
-                name: name.clone(),
-                source,
-            };
-            let relative = file_name::relative(name).map_err(refused)?;
-            let path = folder.join(&relative);
-            if let Some(first) = known.insert(relative, row) {
-                return Err(ColeError::Repeated {
-                    path: rows.images_path.clone(),
-                    name: name.clone(),
-                    first,
-                    second: row,
-                });
-            }
-            let inside = file_name::stays_inside(&real, &path).map_err(failed(&path))?;
-            if !inside.map_err(refused)? {
-                return Err(ColeError::NoPicture {
-                    path: rows.images_path.clone(),
-                    row,
-                    name: name.clone(),
-                    folder: folder.clone(),
-                });
-            }
-            paths.push(path);
+                name: names[row].clone(),
+                folder: folder.clone(),
+            }),
         }
-        Ok(paths)
     }
 }
 
@@ -479,10 +394,7 @@ fn read_images(path: &Path) -> Result<Images, ColeError> {
         Content::Texts(names) => return Ok(Images::Names(names)),
         Content::Numbers(array) => array,
     };
-    let items = items(array).map_err(|source| ColeError::Images {
-        path: path.to_owned(),
-        source,
-    })?;
+    let items = items(array).at(path)?;
     match items.values {
         Values::Bytes(_) => Ok(Images::Pictures(items)),
         Values::Floats(_) => Err(ColeError::Points {

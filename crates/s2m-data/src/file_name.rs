@@ -1,5 +1,6 @@
 //! Names of files out of lists that come from anywhere: a name leads into its folder or is refused.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -28,8 +29,88 @@ pub enum FileNameError {
     Link,
 }
 
+/// Why the names of a list give no files.
+#[derive(Debug, Error)]
+pub enum NamesError {
+    /// A name cannot be used.
+    #[error("`{}`, {at}: the file name {name:?} is refused: {source}", .list.display())]
+    Refused {
+        /// Which list.
+        list: PathBuf,
+        /// Which line or row of it.
+        at: String,
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        source: FileNameError,
+    },
+    /// A name is there twice.
+    #[error("`{}`: `{name}` is in {first} and again in {second}", .list.display())]
+    Repeated {
+        /// Which list.
+        list: PathBuf,
+        /// The name.
+        name: String,
+        /// The line or row that has it first.
+        first: String,
+        /// The line or row that has it again.
+        second: String,
+    },
+    /// A file cannot be looked at.
+    #[error("could not read `{}`: {source}", .path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The files of the names of a list, and the numbers of those that are not there.
+///
+/// Every name leads into `folder`, links included, and is there once; `at` tells where in the list
+/// a name is.
+pub(crate) fn locate<'a>(
+    list: &Path,
+    names: impl Iterator<Item = &'a str>,
+    at: impl Fn(usize) -> String,
+    folder: &Path,
+) -> Result<(Vec<PathBuf>, Vec<usize>), NamesError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| NamesError::Read { path, source }
+    };
+    let real = folder.canonicalize().map_err(failed(folder))?;
+    let mut known = HashMap::new();
+    let (mut paths, mut missing) = (Vec::new(), Vec::new());
+    for (number, name) in names.enumerate() {
+        let refused = |source| NamesError::Refused {
+            list: list.to_owned(),
+            at: at(number),
+            name: name.to_owned(),
+            source,
+        };
+        let relative = relative(name).map_err(refused)?;
+        let path = folder.join(&relative);
+        if let Some(first) = known.insert(relative, number) {
+            return Err(NamesError::Repeated {
+                list: list.to_owned(),
+                name: name.to_owned(),
+                first: at(first),
+                second: at(number),
+            });
+        }
+        let inside = stays_inside(&real, &path).map_err(failed(&path))?;
+        if !inside.map_err(refused)? {
+            missing.push(number);
+        }
+        paths.push(path);
+    }
+    Ok((paths, missing))
+}
+
 /// The relative path of a name, without parts that mean nothing.
-pub(crate) fn relative(name: &str) -> Result<PathBuf, FileNameError> {
+fn relative(name: &str) -> Result<PathBuf, FileNameError> {
     if name.contains('\\') {
         return Err(FileNameError::Backslash);
     }
@@ -58,7 +139,7 @@ pub(crate) fn relative(name: &str) -> Result<PathBuf, FileNameError> {
 /// Whether a file is there: not at all, within `folder` once links are followed, or outside it.
 ///
 /// `folder` has to be free of links itself, as [`Path::canonicalize`] gives it.
-pub(crate) fn stays_inside(folder: &Path, path: &Path) -> io::Result<Result<bool, FileNameError>> {
+fn stays_inside(folder: &Path, path: &Path) -> io::Result<Result<bool, FileNameError>> {
     match path.canonicalize() {
         Ok(real) if !real.starts_with(folder) => Ok(Err(FileNameError::Link)),
         Ok(real) => Ok(Ok(real.is_file())),

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::message::{At, AtPath as _};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
 use crate::picture_folder::{PictureFolderError, endings, list};
@@ -75,13 +76,8 @@ pub enum FoldersError {
         source: LabelsError,
     },
     /// The items cannot be used.
-    #[error("`{}`: {source}", .folder.display())]
-    Items {
-        /// Which folder.
-        folder: PathBuf,
-        /// What is wrong with them.
-        source: LabelledError,
-    },
+    #[error(transparent)]
+    Items(#[from] At<LabelledError>),
 }
 
 /// Pictures in one folder per label.
@@ -107,21 +103,10 @@ pub struct Folders {
 impl Folders {
     /// Reads all pictures.
     pub(crate) fn read(&self, seed: u64) -> Result<Parts, FoldersError> {
-        let sorting = Sorting {
-            aim: Aim::Training,
-            unlabelled: self.unlabelled,
-            test: self.test,
-            seed,
-        };
-        let wanted = Wanted {
-            size: self.size,
-            channels: self.channels,
-        };
+        let sorting = Sorting::new(Aim::Training, self.unlabelled, self.test, seed);
+        let wanted = Wanted::new(self.size, self.channels);
         let parts = self.list()?.pictures(sorting, wanted);
-        parts.map_err(|source| FoldersError::Items {
-            folder: self.folder.clone(),
-            source,
-        })
+        Ok(parts.at(&self.folder)?)
     }
 
     /// All pictures with their labels, none of them read.

@@ -17,6 +17,7 @@ use flate2::bufread::MultiGzDecoder;
 use thiserror::Error;
 
 use crate::dataset::{Items, Part, Values};
+use crate::message::quoted;
 use crate::plain_file;
 
 /// Most bytes that a header may promise: the largest file of this kind in use has 0.6 GB.
@@ -31,7 +32,7 @@ pub enum IdxError {
     /// A file is not where it should be.
     #[error(
         "`{}` has no {what} file; looked for {}\nhint: put the four MNIST files into `{}`, as they are or with .gz, or name another folder",
-        .folder.display(), list(.looked_for), .folder.display()
+        .folder.display(), quoted(.looked_for), .folder.display()
     )]
     Missing {
         /// The folder.
@@ -139,11 +140,6 @@ pub enum IdxError {
         /// How many.
         labels_found: usize,
     },
-}
-
-fn list(names: &[String]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

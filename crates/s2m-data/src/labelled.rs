@@ -174,9 +174,20 @@ pub(crate) struct Sorting<'a> {
     pub(crate) seed: u64,
 }
 
+impl<'a> Sorting<'a> {
+    pub(crate) fn new(aim: Aim<'a>, unlabelled: Unlabelled, test: Option<f64>, seed: u64) -> Self {
+        Self {
+            aim,
+            unlabelled,
+            test,
+            seed,
+        }
+    }
+}
+
 impl<P> Labelled<P> {
     /// The same items at other places.
-    pub(crate) fn at<Q>(self, place: impl Fn(P) -> Q) -> Labelled<Q> {
+    pub(crate) fn moved<Q>(self, place: impl Fn(P) -> Q) -> Labelled<Q> {
         let moved = |item: Item<P>| Item {
             place: place(item.place),
             truth: item.truth,

@@ -40,6 +40,7 @@ pub mod labelled;
 #[cfg(test)]
 mod made;
 pub mod matrix;
+mod message;
 pub mod npy;
 mod picture_at;
 pub mod picture_file;
@@ -60,3 +61,4 @@ mod wrong_labels;
 mod zip;
 
 pub use dataset::{Dataset, Items, Part, Values};
+pub use message::At;

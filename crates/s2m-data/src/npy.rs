@@ -9,6 +9,9 @@
 //! them is to run what the file says. The length of the file, or what a zip entry states, has to fit
 //! the shape exactly before any memory is reserved.
 //!
+//! Read by hand: the crates `npyz` 0.9 and `ndarray-npy` 0.10 reserve as much memory as a header says it
+//! has bytes, and parse it with fourteen crates more (`py_literal`, `pest`); our checks would stay.
+//!
 //! Reference: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
 use std::fmt;
@@ -18,6 +21,7 @@ use std::path::{Path, PathBuf};
 use flate2::CrcReader;
 use thiserror::Error;
 
+use crate::message::quoted;
 use crate::plain_file;
 use crate::zip::{Archive, Entry};
 
@@ -150,7 +154,7 @@ pub enum NpyError {
         place: Place,
     },
     /// The archive has no array of this name.
-    #[error("`{}` has no array `{wanted}`, only {}", .path.display(), quoted(.names))]
+    #[error("`{}` has no array `{wanted}`, only {}", .path.display(), listed(.names))]
     NoSuchEntry {
         /// Which file.
         path: PathBuf,
@@ -160,7 +164,7 @@ pub enum NpyError {
         names: Vec<String>,
     },
     /// The archive has not exactly one array, and none was named.
-    #[error("`{}` should have one array, but has {}\nhint: say which one", .path.display(), quoted(.names))]
+    #[error("`{}` should have one array, but has {}\nhint: say which one", .path.display(), listed(.names))]
     WhichEntry {
         /// Which file.
         path: PathBuf,
@@ -177,12 +181,11 @@ pub enum NpyError {
     },
 }
 
-fn quoted(names: &[String]) -> String {
-    if names.is_empty() {
-        return "none".to_owned();
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => quoted(names),
     }
-    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
 }
 
 /// An array, its last index running fastest.

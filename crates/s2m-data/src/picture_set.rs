@@ -68,6 +68,12 @@ pub(crate) struct Wanted {
     pub(crate) channels: Option<Channels>,
 }
 
+impl Wanted {
+    pub(crate) fn new(size: Option<[NonZeroU32; 2]>, channels: Option<Channels>) -> Self {
+        Self { size, channels }
+    }
+}
+
 /// Something that a picture can be read from; it shows as the picture's name.
 pub(crate) trait Pictured: Sync + Display {
     /// Reads and decodes the picture.

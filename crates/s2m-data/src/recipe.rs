@@ -37,6 +37,7 @@ use crate::dataset::{Dataset, Part};
 use crate::folders::{Folders, FoldersError};
 use crate::idx::{self, IdxError, Pictures};
 use crate::labelled::{Parts, rare_labels};
+use crate::message::quoted;
 use crate::six_labels::{SixLabels, SixLabelsError};
 use crate::split::{Split, SplitError, split};
 use crate::streams::{Use, numbers};
@@ -150,8 +151,7 @@ pub enum RecipeError {
 }
 
 pub(crate) fn list(labels: &Labels) -> String {
-    let quoted: Vec<_> = labels.names().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
+    quoted(labels.names())
 }
 
 /// The data of a run; the same recipe and files give the same data on every machine.

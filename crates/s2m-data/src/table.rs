@@ -22,7 +22,6 @@
 //! Reference: <https://huggingface.co/docs/datasets/image_dataset#imagefolder>.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +31,9 @@ use thiserror::Error;
 
 use crate::audit::AuditError;
 use crate::dataset::Dataset;
-use crate::file_name::{self, FileNameError};
+use crate::file_name::{self, NamesError};
 use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
+use crate::message::{At, AtPath as _, quoted};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
 use crate::picture_folder::{PictureFolderError, list};
@@ -147,30 +147,9 @@ pub enum TableError {
         /// The cell.
         found: String,
     },
-    /// A name cannot be used.
-    #[error("`{}`, line {line}: the file name {name:?} is refused: {source}", .path.display())]
-    FileName {
-        /// Which table.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        source: FileNameError,
-    },
-    /// A name is there twice.
-    #[error("`{}`: `{name}` is in line {first} and again in line {second}", .path.display())]
-    Repeated {
-        /// Which table.
-        path: PathBuf,
-        /// The name.
-        name: String,
-        /// The line that has it first.
-        first: usize,
-        /// The line that has it again.
-        second: usize,
-    },
+    /// The names of files cannot be used.
+    #[error(transparent)]
+    Names(#[from] NamesError),
     /// Rows have no file.
     #[error(
         "`{}`: {count} of {rows} rows have no file; line {line} names `{name}`, which is not in `{}`\nhint: fetch the missing pictures, or remove their rows",
@@ -190,27 +169,9 @@ pub enum TableError {
         /// Where it was looked for.
         folder: PathBuf,
     },
-    /// A file cannot be looked at.
-    #[error("could not read `{}`: {source}", .path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
     /// The items cannot be used.
-    #[error("`{}`: {source}", .folder.display())]
-    Items {
-        /// Which folder.
-        folder: PathBuf,
-        /// What is wrong with them.
-        source: LabelledError,
-    },
-}
-
-fn quoted<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    let quoted = names.into_iter().map(|name| format!("`{}`", name.as_ref()));
-    quoted.collect::<Vec<_>>().join(", ")
+    #[error(transparent)]
+    Items(#[from] At<LabelledError>),
 }
 
 /// A folder of pictures with a table of their labels.
@@ -279,21 +240,10 @@ impl Table {
     }
 
     fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, TableError> {
-        let sorting = Sorting {
-            aim,
-            unlabelled: self.unlabelled,
-            test: self.test,
-            seed,
-        };
-        let wanted = Wanted {
-            size: self.size,
-            channels: self.channels,
-        };
+        let sorting = Sorting::new(aim, self.unlabelled, self.test, seed);
+        let wanted = Wanted::new(self.size, self.channels);
         let parts = self.list(aim)?.pictures(sorting, wanted);
-        parts.map_err(|source| TableError::Items {
-            folder: self.folder.clone(),
-            source,
-        })
+        Ok(parts.at(&self.folder)?)
     }
 
     /// All pictures with their labels, none of them read.
@@ -531,43 +481,9 @@ impl Listed {
     /// The files of all rows; each is there, once, and lies in the folder.
     fn paths(&self) -> Result<Vec<PathBuf>, TableError> {
         let column = self.column(FILE_NAME)?;
-        let real = self
-            .folder
-            .canonicalize()
-            .map_err(|source| TableError::Read {
-                path: self.folder.clone(),
-                source,
-            })?;
-        let mut lines = HashMap::with_capacity(self.rows.len());
-        let (mut paths, mut missing) = (Vec::with_capacity(self.rows.len()), Vec::new());
-        for (row, &line) in self.rows.lines.iter().enumerate() {
-            let name = self.rows.cell(row, column);
-            let refused = |source| TableError::FileName {
-                path: self.path.clone(),
-                line,
-                name: name.to_owned(),
-                source,
-            };
-            let relative = file_name::relative(name).map_err(refused)?;
-            let path = self.folder.join(&relative);
-            if let Some(first) = lines.insert(relative, line) {
-                return Err(TableError::Repeated {
-                    path: self.path.clone(),
-                    name: name.to_owned(),
-                    first,
-                    second: line,
-                });
-            }
-            let inside = file_name::stays_inside(&real, &path);
-            let inside = inside.map_err(|source| TableError::Read {
-                path: path.clone(),
-                source,
-            })?;
-            if !inside.map_err(refused)? {
-                missing.push(row);
-            }
-            paths.push(path);
-        }
+        let names = (0..self.rows.len()).map(|row| self.rows.cell(row, column));
+        let line = |row: usize| format!("line {}", self.rows.lines[row]);
+        let (paths, missing) = file_name::locate(&self.path, names, line, &self.folder)?;
         match missing.first() {
             None => Ok(paths),
             Some(&row) => Err(TableError::NoFile {

@@ -8,6 +8,9 @@
 //! Sizes are octal digits or, for GNU, a number in base 256. Long names come in an entry before
 //! their file: kind `L` for GNU, kind `x` for pax. Links, folders and devices are passed over.
 //!
+//! Read by hand: the crate `tar` 0.4 does not say at which byte an archive is damaged or cut short, and reads
+//! a long name of any length; its type of a header would save little more than `number` below.
+//!
 //! References: POSIX.1-2017, `pax`, "ustar Interchange Format"; the manual of GNU tar, "Basic Tar
 //! Format".
 

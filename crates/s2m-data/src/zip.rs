@@ -8,6 +8,9 @@
 //! stored or deflated, sizes may be of 64 bits. Nothing is unpacked beyond the size that the
 //! directory states, and that size must be possible for the packed bytes there are.
 //!
+//! Read by hand: with the crate `zip` 9 and the crates under it, the check of claimed sizes and the messages
+//! would still be ours.
+//!
 //! Reference: PKWARE, "APPNOTE.TXT: .ZIP File Format Specification", sections 4.3 to 4.5.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
