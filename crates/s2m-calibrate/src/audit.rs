@@ -41,7 +41,7 @@ pub(super) fn audit(
                 .map_err(|e| Error::Setting(format!("audited item {at}: {e}")))?;
             let right = query.holds(*set);
             seen.push((explained.posterior, right));
-            // Real items are not drawn by the generator: the real output has no say here.
+            // Real items are not drawn by the generator: the discriminator has no say here.
             if explained.log_weight.is_finite() {
                 weighed.push((explained.log_density, explained.posterior, right));
             }

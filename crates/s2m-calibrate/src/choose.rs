@@ -75,7 +75,7 @@ pub(super) struct Chosen<'a> {
 }
 
 impl HeldOut<'_> {
-    /// Chooses temperatures, correction, clip, margins and floors: for the joint output where there is one, and
+    /// Chooses temperatures, correction, clip, margins and floors: for the joint head where there is one, and
     /// then for levels too. Margins are for levels alone, so that asking for them asks for levels.
     pub(super) fn calibrate(&self, settings: &CalibrationSettings) -> Result<Calibrated, Error> {
         let mut levels = self.calibrate_by(settings, PosteriorKind::Levels)?;
@@ -93,7 +93,7 @@ impl HeldOut<'_> {
         })
     }
 
-    /// The joint output at its temperature, and what the temperature changed.
+    /// The joint head at its temperature, and what the temperature changed.
     fn joint(
         &self,
         labelling: &Labelling,
@@ -502,7 +502,7 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
     }
     if found.class.at_limit && found.class.temperature != 1.0 {
         warnings.push(format!(
-            "no temperature of the class output is best; {} is used, and more held-out items would tell",
+            "no temperature of the class head is best; {} is used, and more held-out items would tell",
             found.class.temperature
         ));
     }

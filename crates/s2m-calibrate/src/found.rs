@@ -19,28 +19,28 @@ pub struct Found {
     pub held_out_real: usize,
     /// Fresh generated items.
     pub generated: usize,
-    /// Temperature of the class output.
+    /// Temperature of the class head.
     pub class: Fit,
-    /// Temperature of the class output for generated items; conditional generators only.
+    /// Temperature of the class head for generated items; conditional generators only.
     pub fake_class: Option<Fit>,
-    /// Temperature of the joint output, by the labels that held-out items show; bundles with one only.
+    /// Temperature of the joint head, by the labels that held-out items show; bundles with one only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joint: Option<Fit>,
     /// What networks that had no part in selecting say about generated items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ensemble: Option<EnsembleFound>,
-    /// How the class output did on held-out items, after its temperature.
+    /// How the class head did on held-out items, after its temperature.
     pub class_reliability: Reliability,
     /// How sure it is on held-out real items, and on generated ones.
     pub class_on_real: Sureness,
     /// See `class_on_real`.
     pub class_on_generated: Sureness,
-    /// The real output.
+    /// The discriminator.
     pub real: RealFound,
     /// What witnesses tell of the weights; left out by versions that asked none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likeness: Option<LikenessFound>,
-    /// What a way to fit the real output is chosen by.
+    /// What a discriminator variant is chosen by.
     pub way: WayFound,
     /// The same of every way that was tried; empty where one was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -102,7 +102,7 @@ impl From<&TemperatureFit> for Fit {
     }
 }
 
-/// The real output: how it was corrected, and how well it does on items that had no part in that.
+/// The discriminator: how it was corrected, and how well it does on items that had no part in that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RealFound {
     /// `temperature`, `platt` or `isotonic`.
@@ -141,7 +141,7 @@ pub struct LikenessFound {
     /// Whether that is more than chance explains.
     pub still_tell: bool,
     /// Share of generated items that rejection accepts by the odds alone, at a distance of 0.01: its inverse is
-    /// how many times the calls the real output costs.
+    /// how many times the calls the discriminator costs.
     pub accepted_share: f64,
     /// Why the cap is not higher.
     pub stopped: String,
@@ -149,7 +149,7 @@ pub struct LikenessFound {
     pub path: Vec<[f64; 2]>,
 }
 
-/// How corrected odds of the real output do before they are capped, on the first half of the items, and
+/// How corrected odds of the discriminator do before they are capped, on the first half of the items, and
 /// what witnesses say about them on the second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WayFound {
@@ -201,7 +201,7 @@ pub struct Bin {
     pub seen: f64,
 }
 
-/// How sure the class output is.
+/// How sure the class head is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sureness {
     /// Mean of the largest probability.
@@ -245,7 +245,7 @@ pub struct JointClass {
     /// Its exclusion margin; left out where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<MarginFound>,
-    /// Effective share of generated items: without the real output, by its likelihood, and as used;
+    /// Effective share of generated items: without the discriminator, by its likelihood, and as used;
     /// null where too few items have weight.
     pub effective_share: Option<Shares>,
     /// The floor on its posterior.
@@ -300,7 +300,7 @@ pub enum MarginFound {
 /// Effective shares of generated items.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Without the real output.
+    /// Without the discriminator.
     pub without_real: f64,
     /// With its odds as likelihood has them.
     pub by_likelihood: f64,

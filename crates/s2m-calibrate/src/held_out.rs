@@ -53,7 +53,7 @@ pub(crate) enum SaidBy {
     Others,
 }
 
-/// Kept logits of label sets, row by row; nothing for bundles without a joint output.
+/// Kept logits of label sets, row by row; nothing for bundles without a joint head.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sets {
     pub(crate) shape: SetShape,

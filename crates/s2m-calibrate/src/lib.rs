@@ -53,7 +53,7 @@ pub const PAGE: &str = "calibration.html";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct CalibrationSettings {
-    /// Share of generated items that rejection accepts by the real output alone, down to which likeness to real
+    /// Share of generated items that rejection accepts by the discriminator alone, down to which likeness to real
     /// ones is paid for; the knee where left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub likeness: Option<f64>,

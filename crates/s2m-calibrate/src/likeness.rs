@@ -1,6 +1,6 @@
 //! What witnesses say about the weights: how like real items they make generated ones.
 //!
-//! A way to fit the real output is a witness too, for its own weights and for those of every other way that
+//! A discriminator variant is a witness too, for its own weights and for those of every other way that
 //! was trained on the same data and generator. Corrections and caps are found on the first halves of
 //! the items; witnesses judge on the second ones. [`s2m_core::calibration::cap`] has the rule.
 
@@ -67,7 +67,7 @@ fn second(rows: &Rows, logits: &[f32]) -> Vec<f32> {
     replaced.half(Half::Second).real
 }
 
-/// Witnesses of the second halves: the rows' own real output, and others.
+/// Witnesses of the second halves: the rows' own discriminator, and others.
 pub(super) fn witnesses(real: &Rows, generated: &Rows, others: &[Told]) -> Witnesses {
     let own = Told {
         real: real.real.clone(),
@@ -185,7 +185,7 @@ pub(super) fn warnings(found: &Found) -> Vec<String> {
     let real = &found.real;
     if let Some(cap) = real.cap {
         warnings.push(format!(
-            "odds of the real output are capped at {cap:.2}, where they cost {:.1} times the calls: {}",
+            "odds of the discriminator are capped at {cap:.2}, where they cost {:.1} times the calls: {}",
             likeness.accepted_share.recip(),
             likeness.stopped
         ));

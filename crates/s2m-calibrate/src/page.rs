@@ -1,4 +1,4 @@
-//! The page of a calibration: reliability curves, the real output, and every joint class.
+//! The page of a calibration: reliability curves, the discriminator, and every joint class.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(super) fn page(found: &Found) -> String {
         warnings(found),
         section("Every joint class", &joint_classes(found)),
         section("Predicted and seen", &curves(found)),
-        section("The real output", &real(found)),
+        section("The discriminator", &real(found)),
         section("Label weights", &label_weights(found)),
         audit(found),
     ];
@@ -32,7 +32,7 @@ fn header(found: &Found) -> String {
         ),
         ("generated", format!("{} items", count(found.generated))),
         (
-            "class output",
+            "class head",
             format!(
                 "temperature {:.3}; mean largest probability {:.3} on real, {:.3} on generated items",
                 found.class.temperature,
@@ -94,7 +94,7 @@ fn joint_classes(found: &Found) -> String {
     let mut heads = vec![
         "query",
         "items with weight",
-        "effective share<small>without the real output</small>",
+        "effective share<small>without the discriminator</small>",
         "effective share<small>by its likelihood</small>",
         "effective share<small>as used</small>",
         "floor",
@@ -181,11 +181,11 @@ fn curves(found: &Found) -> String {
             ("as the network gives it", points(&found.real.before)),
             ("corrected", points(&found.real.after)),
         ],
-        "reliability of the real output",
+        "reliability of the discriminator",
     );
     let class = plots::reliability(
         &[("after its temperature", points(&found.class_reliability))],
-        "reliability of the class output",
+        "reliability of the class head",
     );
     let figure = |svg: &str, caption: &str| {
         format!("<figure>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
@@ -266,7 +266,7 @@ fn likeness(found: &Found) -> String {
         "<p>{} tell real from generated items by {:.3} ± {:.3} without weights and by {:.3} ± {:.3} with them, {told}. \
          Rejection accepts {} of all generated items by the odds alone; why not less: {}.</p>\n",
         match likeness.witnesses {
-            1 => "One witness, the real output itself, can".to_owned(),
+            1 => "One witness, the discriminator itself, can".to_owned(),
             many => format!("{many} witnesses"),
         },
         likeness.before[0],
@@ -276,11 +276,11 @@ fn likeness(found: &Found) -> String {
         percent(Some(likeness.accepted_share)),
         escape(&likeness.stopped),
     );
-    let caption = "What witnesses tell, Σ|AUC − ½|, when odds of the real output are capped to an accepted share.";
+    let caption = "What witnesses tell, Σ|AUC − ½|, when odds of the discriminator are capped to an accepted share.";
     said + &table(caption, &["accepted share", "witnesses"], &rows)
 }
 
-/// The ways to fit the real output, where several were tried.
+/// The discriminator variants, where several were tried.
 fn ways(found: &Found) -> String {
     if found.ways.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The real output: where its odds are capped, what they leave, and what is reported of them.
+//! The discriminator: where its odds are capped, what they leave, and what is reported of them.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ impl Chosen<'_> {
         Ok(self.reachable(made)?.iter().map(share).collect())
     }
 
-    /// What is reported about the real output, on items that had no part in choosing it.
+    /// What is reported about the discriminator, on items that had no part in choosing it.
     pub(super) fn real_found(&self, chosen: &Choice, [real, generated]: [&Rows; 2]) -> RealFound {
         let of_both = |log_odds: &dyn Fn(f32) -> f64| {
             let of = |rows: &Rows| rows.real.iter().map(|&v| log_odds(v)).collect();

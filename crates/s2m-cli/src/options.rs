@@ -134,7 +134,7 @@ pub(crate) struct WeighOptions {
     #[arg(long, value_enum, default_value_t = DensityName::Corrected)]
     density: DensityName,
 
-    /// Which posterior of the query: by the model's output per label set, or by sorted levels of its class output
+    /// Which posterior of the query: by the model's output per label set, or by sorted levels of its class head
     /// [default: the model's]
     #[arg(long, value_enum, value_name = "KIND")]
     posterior: Option<PosteriorOption>,
@@ -143,15 +143,15 @@ pub(crate) struct WeighOptions {
     #[arg(long, value_enum, default_value_t = CalibrationName::Bundle)]
     calibration: CalibrationName,
 
-    /// Temperature of the class outputs [default: the calibration's]
+    /// Temperature of the class heads [default: the calibration's]
     #[arg(long, value_name = "T")]
     class_temperature: Option<f64>,
 
-    /// Temperature of the real-or-generated output [default: the calibration's]
+    /// Temperature of the discriminator [default: the calibration's]
     #[arg(long, value_name = "T")]
     real_temperature: Option<f64>,
 
-    /// Odds of the real-or-generated output above this count as this [default: the calibration's]
+    /// Odds of the discriminator above this count as this [default: the calibration's]
     #[arg(long, value_name = "C")]
     odds_cap: Option<f64>,
 

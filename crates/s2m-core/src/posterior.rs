@@ -1,4 +1,4 @@
-//! What is known about the labels of one item: by sorted levels of a class output, or by an output per label set.
+//! What is known about the labels of one item: by sorted levels of a class head, or by an output per label set.
 
 use crate::density::Levels;
 use crate::joint::SetPosterior;
@@ -8,7 +8,7 @@ use crate::query::Query;
 /// Which posterior of a query weighs items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PosteriorKind {
-    /// Sorted levels of the class output.
+    /// Sorted levels of the class head.
     Levels,
     /// One output per label set.
     Joint,

@@ -29,7 +29,7 @@ pub struct Evidence<'a> {
     pub real_logit: f32,
     /// Logits of `D_f`, the class of generated items; conditional generators only.
     pub fake_class_logits: Option<&'a [f32]>,
-    /// Logits of label sets; bundles with a joint output only.
+    /// Logits of label sets; bundles with a joint head only.
     pub joint: Option<SetLogits<'a>>,
     /// `log p_z(z) − log p̃_z(z)`; zero without latent adaptation.
     pub log_latent_ratio: f64,
@@ -146,11 +146,11 @@ pub struct Calibration {
     /// From `P(Q|x)` to its mean by networks that had no part in selecting; changes predictions alone, and
     /// an audit goes before it.
     pub ensemble: Option<Curve>,
-    /// Outputs of label sets, where these are what weighs; levels of the class output otherwise.
+    /// Outputs of label sets, where these are what weighs; levels of the class head otherwise.
     pub joint: Option<JointCalibration>,
 }
 
-/// The joint output: its sets and its temperature.
+/// The joint head: its sets and its temperature.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JointCalibration {
     /// What the outputs stand for.
@@ -246,26 +246,23 @@ impl Weighting {
         let class = calibration.class.at(&query)?;
         let fake_class = calibration.fake_class.at(&query)?;
         let positive = "between 0.000001 and 1000000000";
+        within("the temperature of the class head", class, positive, |v| {
+            TEMPERATURES.contains(&v)
+        })?;
         within(
-            "the temperature of the class output",
-            class,
-            positive,
-            |v| TEMPERATURES.contains(&v),
-        )?;
-        within(
-            "the temperature of the fake_class output",
+            "the temperature of the fake-class head",
             fake_class,
             positive,
             |v| TEMPERATURES.contains(&v),
         )?;
         within(
-            "the temperature of the real output",
+            "the temperature of the discriminator",
             calibration.real,
             positive,
             |v| TEMPERATURES.contains(&v),
         )?;
         if let Some(joint) = &calibration.joint {
-            let name = "the temperature of the joint output";
+            let name = "the temperature of the joint head";
             within(name, joint.temperature, positive, |v| {
                 TEMPERATURES.contains(&v)
             })?;
@@ -738,7 +735,7 @@ mod tests {
                 real: -1.0,
                 ..base()
             }),
-            "the temperature of the real output is -1; it must be between 0.000001 and 1000000000"
+            "the temperature of the discriminator is -1; it must be between 0.000001 and 1000000000"
         );
         assert_eq!(
             message(Calibration {

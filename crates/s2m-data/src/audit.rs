@@ -179,7 +179,7 @@ mod tests {
             refusal(&table, ["dog", "hen"], at.path()),
             "`DIR/metadata.csv` has no column `hen`; \
              its columns are `file_name`, `split`, `cat`, `cow`, `dog`\n\
-             hint: columns are parted by commas"
+             hint: columns are separated by commas"
         );
         let lines = "{\"file_name\": \"a.png\", \"cat\": 1}\n{\"file_name\": \"b.png\"}\n";
         let json = files(&[

@@ -71,7 +71,7 @@ pub enum TableError {
     #[error(transparent)]
     Folder(#[from] PictureFolderError),
     /// A column is not there.
-    #[error("`{}` has no column `{name}`; its columns are {}\nhint: columns are parted by commas", .path.display(), quoted(.columns))]
+    #[error("`{}` has no column `{name}`; its columns are {}\nhint: columns are separated by commas", .path.display(), quoted(.columns))]
     NoColumn {
         /// Which table.
         path: PathBuf,
@@ -632,7 +632,7 @@ mod tests {
         assert_eq!(
             message(&unknown),
             "`DIR/labels.csv` has no column `species`; its columns are `file_name`, `kind`\n\
-             hint: columns are parted by commas"
+             hint: columns are separated by commas"
         );
     }
 
@@ -695,7 +695,7 @@ mod tests {
         assert_eq!(
             refusal("name,cat\na.png,1\n"),
             "`DIR/metadata.csv` has no column `file_name`; its columns are `name`, `cat`\n\
-             hint: columns are parted by commas"
+             hint: columns are separated by commas"
         );
         assert_eq!(
             refusal("file_name,split,cat\na.png,trian,1\n"),

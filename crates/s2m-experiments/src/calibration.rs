@@ -525,7 +525,7 @@ fn promises_table() -> Table {
     table
 }
 
-/// The weighting of the query with some changes, the real output left out of account.
+/// The weighting of the query with some changes, the discriminator left out of account.
 fn weighting(bundle: &Bundle, overrides: Overrides) -> Result<Weighting, Error> {
     let query = Query::parse(QUERY, bundle.labels())?;
     let settings = SampleSettings {

@@ -1,6 +1,6 @@
 //! GANs from elsewhere on CIFAR-7to3: `s2m fit` by class probabilities and by label sets, all seven joint classes.
 //!
-//! The generators are files that nobody here has trained. Two trunks are fitted, each way of the real output is
+//! The generators are files that nobody here has trained. Two trunks are fitted, each way of the discriminator is
 //! looked at by itself, and as a ceiling a network is shown every item's whole label set.
 
 use s2m_data::recipe::DataRecipe;
@@ -68,7 +68,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     Ok(Findings {
         title: "An existing GAN: CIFAR-7to3, class probabilities against label sets",
         preface: vec![format!(
-            "`s2m fit` for a BigGAN-32 (`cifar-gan/biggan32-cifar7to3.onnx`) and for DCGANs of [docs/existing-gan.md](../../docs/existing-gan.md), trained elsewhere, from one label per picture; then `s2m sample` of every joint class by `reject` at TV 0.01. The referee is a ResNet-9 over the seven classes. Right: means over the joint classes that gave samples within {BANK} calls each. Predicted: by networks that had no part in selecting; plain: by the one that selected. Floor `own`: the bundle's. No D_v: the real output has no say; 0.5 of D_v: half of its log odds count."
+            "`s2m fit` for a BigGAN-32 (`cifar-gan/biggan32-cifar7to3.onnx`) and for DCGANs of [docs/existing-gan.md](../../docs/existing-gan.md), trained elsewhere, from one label per picture; then `s2m sample` of every joint class by `reject` at TV 0.01. The referee is a ResNet-9 over the seven classes. Right: means over the joint classes that gave samples within {BANK} calls each. Predicted: by networks that had no part in selecting; plain: by the one that selected. Floor `own`: the bundle's. No D_v: the discriminator has no say; 0.5 of D_v: half of its log odds count."
         )],
         seeds: rows.seeds,
         runs,

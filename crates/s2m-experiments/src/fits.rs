@@ -38,7 +38,7 @@ const SEEDS: [u64; 3] = [0, 1, 2];
 /// Proposals in a bank, per sample, and so the most calls that a sample may take.
 pub(super) const BANK: NonZeroUsize = NonZeroUsize::new(400).expect("400 is not zero");
 
-/// A temperature of the real output at which it says nothing.
+/// A temperature of the discriminator at which it says nothing.
 pub(super) const SILENT: f64 = 1e6;
 
 /// Floors of the tables; none for the bundle's own.
@@ -82,14 +82,14 @@ pub(super) struct Fit {
     pub(super) rounds: Option<u64>,
     /// What it is shown.
     joint: Joint,
-    /// The way to fit the real output, where only one is looked at.
+    /// The discriminator variant, where only one is looked at.
     pub(super) way: Option<s2m_fit::Way>,
     /// The row whose trainings it rests on, where it has none of its own.
     pub(super) trained_by: Option<&'static str>,
 }
 
 impl Fit {
-    /// Label sets learnt from single labels, the real output in the way that `s2m fit` chooses.
+    /// Label sets learnt from single labels, the discriminator in the way that `s2m fit` chooses.
     pub(super) const fn learnt(
         name: &'static str,
         title: &'static str,
@@ -132,7 +132,7 @@ impl Fit {
         self
     }
 
-    /// Posteriors to draw by, and how much say the real output has.
+    /// Posteriors to draw by, and how much say the discriminator has.
     fn ways_to_draw(self) -> &'static [Drawing] {
         const LEARNT: &[Drawing] = &[
             Drawing::new(PosteriorName::Levels, 1.0),
@@ -152,7 +152,7 @@ impl Fit {
     }
 }
 
-/// A posterior, and what share of the log odds of the real output counts.
+/// A posterior, and what share of the log odds of the discriminator counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Drawing {
     posterior: PosteriorName,
@@ -173,7 +173,7 @@ impl Drawing {
         }
     }
 
-    /// The temperature of the real output in the place of a bundle's own.
+    /// The temperature of the discriminator in the place of a bundle's own.
     fn real_temperature(self, own: f64) -> Option<f64> {
         match self.say {
             1.0 => None,
@@ -317,7 +317,7 @@ pub(super) fn rows(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Rows, Err
 type Found = (&'static str, Vec<(u64, Option<Row>)>);
 
 /// Predicted less measured purity along the floors, means over seeds: with networks that had no part in selecting,
-/// and with the one that selected. One chart with the real output's say, one without.
+/// and with the one that selected. One chart with the discriminator's say, one without.
 fn prediction(fits: &[Found]) -> Option<Canvas> {
     type Predicted = fn(&Figures) -> f64;
     let by: [(&str, Predicted); 2] = [
@@ -729,7 +729,7 @@ impl Judged<'_> {
         queries.filter_map(of).collect()
     }
 
-    /// Temperature of the real output under a posterior, as the bundle was calibrated.
+    /// Temperature of the discriminator under a posterior, as the bundle was calibrated.
     fn own_temperature(&self, posterior: PosteriorName) -> f64 {
         let manifest = self.bundle.manifest();
         let entry = match (posterior, &manifest.levels) {

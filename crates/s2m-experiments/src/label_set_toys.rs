@@ -130,7 +130,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     Ok(Findings {
         title: "Label sets that are known exactly, from a soft classifier",
         preface: vec![format!(
-            "The 2×16 Gaussians with the exact generator of `gaussians-exact`; {EPOCHS} passes over 9,000 points with one label each, so that the class output stays soft; no floor, and the real output has no say. The last distance is from what would be true if the items of the nine shared modes carried one label each: single labels cannot tell the two apart, and nothing is drawn for `A + B` then, so that every sample is wrong."
+            "The 2×16 Gaussians with the exact generator of `gaussians-exact`; {EPOCHS} passes over 9,000 points with one label each, so that the class head stays soft; no floor, and the discriminator has no say. The last distance is from what would be true if the items of the nine shared modes carried one label each: single labels cannot tell the two apart, and nothing is drawn for `A + B` then, so that every sample is wrong."
         )],
         seeds,
         runs: Vec::new(),

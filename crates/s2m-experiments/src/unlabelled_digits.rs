@@ -1,4 +1,4 @@
-//! A digit GAN that also makes digits for which there is no label: what the real output is worth, by every way to
+//! A digit GAN that also makes digits for which there is no label: what the discriminator is worth, by every way to
 //! fit it and along its price.
 //!
 //! Labels are even, high and loop; the digits 1 and 3 have none of them, so the labelled data lacks them, while the
@@ -80,7 +80,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     Ok(Findings {
         title: "Digits that no label is for",
         preface: vec![format!(
-            "`s2m fit` for two generators that make all ten digits, a BigGAN (`gan.toml`) and the rough one of `mnist-even`, with labels even, high (5 or more) and loop (0, 6, 8, 9); the digits 1 and 3 carry none, so the labelled data lacks them. No digit is \"even + high - loop\" or \"loop - even - high\". Then `s2m sample` of the five joint classes that exist, by `reject` at TV 0.01, judged by a LeNet5 over ten digits. Right: means over the joint classes that gave samples within {BANK} calls each. Predicted: by networks that had no part in selecting; plain: by the one that selected. Floor `own`: the bundle's. No D_v: the real output has no say; 0.5 of D_v: half of its log odds count."
+            "`s2m fit` for two generators that make all ten digits, a BigGAN (`gan.toml`) and the rough one of `mnist-even`, with labels even, high (5 or more) and loop (0, 6, 8, 9); the digits 1 and 3 carry none, so the labelled data lacks them. No digit is \"even + high - loop\" or \"loop - even - high\". Then `s2m sample` of the five joint classes that exist, by `reject` at TV 0.01, judged by a LeNet5 over ten digits. Right: means over the joint classes that gave samples within {BANK} calls each. Predicted: by networks that had no part in selecting; plain: by the one that selected. Floor `own`: the bundle's. No D_v: the discriminator has no say; 0.5 of D_v: half of its log odds count."
         )],
         seeds: rows.seeds,
         runs,

@@ -1,4 +1,4 @@
-//! Which of the ways to fit the real output is kept.
+//! Which of the discriminator variants is kept.
 //!
 //! Every way is asked about the same held-out real items and the same generated ones, and all of them are
 //! witnesses: kept is the way whose weights make generated items most like real ones, and its bundle is
@@ -87,7 +87,7 @@ fn in_words(ways: &[Way], compared: &Compared) -> String {
     };
     let all: Vec<String> = ways.iter().zip(&compared.ways).map(words).collect();
     format!(
-        "real output: `{}` makes generated items most like real ones, or as much as any and more simply, at {:.1} times the calls ({})",
+        "discriminator: `{}` makes generated items most like real ones, or as much as any and more simply, at {:.1} times the calls ({})",
         ways[compared.kept].name(),
         compared.share.recip(),
         all.join("; ")
@@ -114,7 +114,7 @@ mod tests {
         };
         assert_eq!(
             in_words(&[Way::Shared, Way::Frozen], &compared),
-            "real output: `shared` makes generated items most like real ones, or as much as any and more simply, at 3.3 times the calls (shared AUC 0.950, 10.00 % effective, witnesses 0.900 to 0.230, 12.50 % outside the data; frozen AUC 0.600, 74.00 % effective, witnesses 0.900 to 0.720, 12.50 % outside the data)"
+            "discriminator: `shared` makes generated items most like real ones, or as much as any and more simply, at 3.3 times the calls (shared AUC 0.950, 10.00 % effective, witnesses 0.900 to 0.230, 12.50 % outside the data; frozen AUC 0.600, 74.00 % effective, witnesses 0.900 to 0.720, 12.50 % outside the data)"
         );
     }
 }

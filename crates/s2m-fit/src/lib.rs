@@ -62,7 +62,7 @@ pub struct Request<'a> {
 /// How classifiers are trained; what is left out is chosen by the items.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Training {
-    /// How the real output is fitted; all ways are tried where left out.
+    /// How the discriminator is fitted; all ways are tried where left out.
     pub way: Option<Way>,
     /// What turns items into features; trained with the classifiers where left out.
     pub backbone: Option<Backbone>,
@@ -193,10 +193,7 @@ pub fn fit(
     let mut bundles = Vec::new();
     for &way in &ways {
         if ways.len() > 1 {
-            progress.note(&format!(
-                "the real output fitted in the way `{}`",
-                way.name()
-            ));
+            progress.note(&format!("the discriminator variant `{}`", way.name()));
         }
         let run_file = work.join(format!("{}.toml", way.name()));
         let text = schedule.run_file(way, &recipe, &work)?;

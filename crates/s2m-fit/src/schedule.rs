@@ -34,7 +34,7 @@ struct Chosen {
     optimizer: OptimizerSettings,
     augment: Option<Augment>,
     ways: &'static [Way],
-    /// Whether the class output has a trunk to itself before all outputs share it.
+    /// Whether the class head has a trunk to itself before all outputs share it.
     class_first: bool,
     /// Passes of each of the many trainings behind label sets: small networks learn shown labels by heart in more.
     joint_epochs: u64,

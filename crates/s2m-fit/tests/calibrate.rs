@@ -60,7 +60,7 @@ fn exact_networks_need_no_calibration() {
     let folder = tempfile::tempdir().unwrap();
     let (data, out) = (recipe(folder.path(), 0), folder.path().join("exact.s2m"));
     let found = calibrated(&asked(Path::new("gaussians-exact"), &data, Some(&out))).found;
-    // The class output is sure, or says one half: no temperature changes that.
+    // The class head is sure, or says one half: no temperature changes that.
     assert_eq!((found.class.temperature, found.class.at_limit), (1.0, true));
     assert!(found.class_reliability.error < 0.01);
     assert!(
@@ -211,7 +211,7 @@ fn an_audit_corrects_what_is_predicted() {
     .remove(0)
     .unwrap();
     assert!(report.calibration.audited && report.predicted_purity > 0.99);
-    // How far the real output is to be believed stands beside what it says.
+    // How far the discriminator is to be believed stands beside what it says.
     let auc = models::open(&out).unwrap().manifest().calibration.auc;
     assert!(auc.is_some() && report.reach.unwrap().auc == auc);
 }

@@ -313,7 +313,7 @@ impl Bundle {
         &self.labelling
     }
 
-    /// What the numbers of the joint output stand for, where the bundle has one.
+    /// What the numbers of the joint head stand for, where the bundle has one.
     pub fn label_sets(&self) -> Option<&Arc<LabelSets>> {
         self.label_sets.as_ref()
     }
@@ -648,7 +648,7 @@ fn check_columns(labels: &Labels) -> Result<(), BundleError> {
     Ok(())
 }
 
-/// The checked list of the joint output.
+/// The checked list of the joint head.
 fn label_sets(manifest: &Manifest, labels: &Labels) -> Result<Option<Arc<LabelSets>>, BundleError> {
     let Some(joint) = &manifest.classifier.joint else {
         return Ok(None);

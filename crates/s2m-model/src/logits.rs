@@ -20,7 +20,7 @@ pub struct RowShape {
     pub labels: usize,
     /// Whether fake-class logits follow.
     pub conditional: bool,
-    /// Outputs of the joint output; zero without one.
+    /// Outputs of the joint head; zero without one.
     pub joint: usize,
     /// Further outputs of its form.
     pub members: usize,

@@ -391,13 +391,13 @@ pub struct CalibrationEntry {
     pub posterior: Option<PosteriorName>,
     /// Temperatures of the three outputs.
     pub temperature: TemperatureEntry,
-    /// From the real output to log odds, before temperature and clip.
+    /// From the discriminator to log odds, before temperature and clip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<CorrectionEntry>,
-    /// Odds of the real output are kept in `[1/odds_clip, odds_clip]`.
+    /// Odds of the discriminator are kept in `[1/odds_clip, odds_clip]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub odds_clip: Option<f64>,
-    /// Odds of the real output above this count as this.
+    /// Odds of the discriminator above this count as this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub odds_cap: Option<f64>,
     /// Exclusion margin: `default`, and further entries by query.
@@ -426,7 +426,7 @@ pub struct CalibrationEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PosteriorName {
-    /// Sorted levels of the class output.
+    /// Sorted levels of the class head.
     Levels,
     /// One output per label set.
     Joint,
@@ -442,7 +442,7 @@ impl PosteriorName {
     }
 }
 
-/// A correction of the real output.
+/// A correction of the discriminator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CorrectionEntry {

@@ -169,7 +169,7 @@ fn width_64() -> i64 {
 pub enum Way {
     /// All outputs on one trunk, as the paper does.
     Shared,
-    /// On a trunk that the class output alone has trained.
+    /// On a trunk that the class head alone has trained.
     Frozen,
     /// On a trunk of its own, which sees blurred pictures.
     Smoothed,

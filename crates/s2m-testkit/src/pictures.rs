@@ -37,7 +37,7 @@ fn pseudo(seed: usize) -> f32 {
     (x - x.floor()) as f32 - 0.5
 }
 
-/// Weights of the class output (2 rows), the real output and the fake-class output (2 rows), for
+/// Weights of the class head (2 rows), the discriminator and the fake-class head (2 rows), for
 /// pixels in channels-first order and range [−1, 1].
 pub fn classifier_weights() -> Vec<Vec<f32>> {
     (0..5)

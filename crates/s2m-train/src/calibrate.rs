@@ -71,7 +71,7 @@ fn say(replica: &Replica, found: &Found) {
         let [used, without, likelihood] =
             [shares.used, shares.without_real, shares.by_likelihood].map(|share| 100.0 * share);
         eprintln!(
-            "  {query}: effective share {used:.2} % (without the real output {without:.2} %, by its likelihood {likelihood:.2} %)"
+            "  {query}: effective share {used:.2} % (without the discriminator {without:.2} %, by its likelihood {likelihood:.2} %)"
         );
     }
 }

@@ -90,9 +90,9 @@ pub struct Found {
     pub proposals: usize,
     /// Joint classes that there are.
     pub joint_classes: u64,
-    /// Which posterior weighs items: `joint`, or `levels` of the class output.
+    /// Which posterior weighs items: `joint`, or `levels` of the class head.
     pub posterior: &'static str,
-    /// Share of the data that proposals account for by the real output, with its interval.
+    /// Share of the data that proposals account for by the discriminator, with its interval.
     pub reach: Option<Reach>,
     /// Those shown.
     pub classes: Vec<JointClass>,

@@ -63,15 +63,15 @@ pub struct Explained {
     /// Class that a conditional generator was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Raw logits of the class output.
+    /// Raw logits of the class head.
     pub class_logits: Vec<f32>,
-    /// Raw logit of the real output.
+    /// Raw logit of the discriminator.
     pub real_logit: f32,
     /// Class probabilities after the temperature.
     pub class_probabilities: Vec<f64>,
     /// Levels `f` of the labels.
     pub levels: Vec<f64>,
-    /// Which posterior weighs: `levels` of the class output, or `joint`.
+    /// Which posterior weighs: `levels` of the class head, or `joint`.
     pub posterior_by: &'static str,
     /// The label sets that the item can have.
     pub sets: Vec<ExplainedSet>,
@@ -81,7 +81,7 @@ pub struct Explained {
     pub posterior: f64,
     /// The floor on it.
     pub floor: f64,
-    /// Log odds of the real output after temperature and clip.
+    /// Log odds of the discriminator after temperature and clip.
     pub log_odds: f64,
     /// Conditional term.
     pub log_conditional: f64,

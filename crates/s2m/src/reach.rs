@@ -1,8 +1,8 @@
-//! How much of the data proposals account for, by the real output alone.
+//! How much of the data proposals account for, by the discriminator alone.
 //!
 //! With correct odds of real against generated, `E_g[odds] = ∫ p_data` over what the generator makes: 1 where it
 //! makes everything. No bound on a sampler's error can see what is never proposed; this can, as far as the
-//! real output is right. One that says nothing has reach 1, one that tells everything apart 0.
+//! discriminator is right. One that says nothing has reach 1, one that tells everything apart 0.
 
 use s2m_core::diagnostics::Moments;
 use s2m_model::bundle::Bundle;
@@ -22,7 +22,7 @@ pub struct Reach {
     pub share: f64,
     /// Its 95 % interval.
     pub between: [f64; 2],
-    /// How well the real output tells held-out items from generated ones, where the bundle knows it: at 0.5 it says
+    /// How well the discriminator tells held-out items from generated ones, where the bundle knows it: at 0.5 it says
     /// nothing, and its reach is 1 whatever is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auc: Option<f64>,
@@ -56,14 +56,14 @@ impl Reach {
         }))
     }
 
-    /// The share, its interval, and how far the real output is to be believed.
+    /// The share, its interval, and how far the discriminator is to be believed.
     pub fn in_words(&self) -> String {
         let [low, high] = self.between;
         let auc = self
             .auc
             .map_or(String::new(), |auc| format!(" whose AUC is {auc:.3},"));
         format!(
-            "by the real output,{auc} proposals account for {:.1} % of the data ({:.1} to {:.1} % at 95 %)",
+            "by the discriminator,{auc} proposals account for {:.1} % of the data ({:.1} to {:.1} % at 95 %)",
             100.0 * self.share,
             100.0 * low,
             100.0 * high
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(reach(1.2, 0.1).warning(), None);
         let told = reach(0.945, 0.005).warning().unwrap();
         assert!(
-            told.starts_with("by the real output, proposals account for 94.5 % of the data (94.0 to 95.0 % at 95 %)"),
+            told.starts_with("by the discriminator, proposals account for 94.5 % of the data (94.0 to 95.0 % at 95 %)"),
             "{told}"
         );
         let known = Reach {
@@ -106,7 +106,7 @@ mod tests {
         };
         assert_eq!(
             known.in_words(),
-            "by the real output, whose AUC is 0.831, proposals account for 100.0 % of the data (99.0 to 101.0 % at 95 %)"
+            "by the discriminator, whose AUC is 0.831, proposals account for 100.0 % of the data (99.0 to 101.0 % at 95 %)"
         );
     }
 }

@@ -82,7 +82,7 @@ pub struct Report {
     /// The purity that was asked for, where one was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_purity: Option<f64>,
-    /// Share of the data that proposals account for by the real output, with its interval.
+    /// Share of the data that proposals account for by the discriminator, with its interval.
     pub reach: Option<Reach>,
     /// Samples that repeat another, of this query or of another one that was drawn with it.
     pub duplicates: usize,
@@ -157,19 +157,19 @@ pub enum RuleName {
 /// The calibration that was in force for the query.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AppliedCalibration {
-    /// Which posterior weighs items: `joint`, or `levels` of the class output.
+    /// Which posterior weighs items: `joint`, or `levels` of the class head.
     pub posterior: &'static str,
-    /// Temperature of the joint output; null for `levels`.
+    /// Temperature of the joint head; null for `levels`.
     pub joint_temperature: Option<f64>,
     /// Networks that had no part in selecting and correct the predicted purity; zero for none.
     pub members: usize,
-    /// Temperature of the class output.
+    /// Temperature of the class head.
     pub class_temperature: f64,
-    /// Temperature of the fake-class output.
+    /// Temperature of the fake-class head.
     pub fake_class_temperature: f64,
-    /// Temperature of the real output, after its correction.
+    /// Temperature of the discriminator, after its correction.
     pub real_temperature: f64,
-    /// Correction of the real output: `temperature` alone, `platt` or `isotonic`.
+    /// Correction of the discriminator: `temperature` alone, `platt` or `isotonic`.
     pub real_correction: &'static str,
     /// Whether an audit corrects the predicted purity.
     pub audited: bool,

@@ -93,11 +93,11 @@ pub enum ClassChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overrides {
-    /// Temperature of the class outputs, real and generated.
+    /// Temperature of the class and fake-class heads.
     pub class_temperature: Option<f64>,
-    /// Temperature of the real output.
+    /// Temperature of the discriminator.
     pub real_temperature: Option<f64>,
-    /// Odds of the real output above this count as this.
+    /// Odds of the discriminator above this count as this.
     pub odds_cap: Option<f64>,
     /// Exclusion margin.
     pub margin: Option<f64>,

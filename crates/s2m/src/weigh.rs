@@ -100,7 +100,7 @@ pub(crate) fn posterior(
             Ok(PosteriorName::Levels)
         }
         (Some(PosteriorName::Joint), None, _) => Err(Error::Setting(format!(
-            "`{}` has no joint output\nhint: `s2m fit` makes one; --posterior levels needs none",
+            "`{}` has no joint head\nhint: `s2m fit` makes one; --posterior levels needs none",
             bundle.manifest().name
         ))),
         (Some(PosteriorName::Joint), Some(_), Some((_, option))) => Err(Error::Setting(format!(

@@ -212,7 +212,7 @@ fn what_is_for_levels_asks_for_levels_and_does_not_go_with_joint() {
     };
     assert_eq!(
         sample(&asked, &Silent).unwrap_err().to_string(),
-        "`linear` has no joint output\nhint: `s2m fit` makes one; --posterior levels needs none"
+        "`linear` has no joint head\nhint: `s2m fit` makes one; --posterior levels needs none"
     );
 }
 

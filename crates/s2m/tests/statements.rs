@@ -158,7 +158,8 @@ fn what_proposals_do_not_account_for_is_told() {
         only(sample(&asked(&model, Wanted::Query("A - B"), &out), &Silent).unwrap()).unwrap();
     let reach = report.reach.unwrap();
     assert!((reach.share - 0.9).abs() < 1e-6, "{reach:?}");
-    let told = |text: &String| text.starts_with("by the real output, proposals account for 90.0 %");
+    let told =
+        |text: &String| text.starts_with("by the discriminator, proposals account for 90.0 %");
     assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
 }
 

@@ -19,7 +19,7 @@ const EXAMPLES: &str = "Examples:
   s2m calibrate pets.s2m --data pets --audit checked --purity 0.95
   s2m calibrate mnist-even --data mnist-even.toml --out mine.s2m
 
-Held-out items with one label each decide temperatures, how the real output is corrected and tempered,
+Held-out items with one label each decide temperatures, how the discriminator is corrected and tempered,
 and, with generated ones, floors; `s2m fit` has done it once. The report is kept in the bundle, as
 calibration.html and calibration.json. An audit is a table of items with every label known: it corrects
 the purity that is predicted. Banks stay good.";
@@ -74,12 +74,12 @@ struct ChoiceOptions {
     #[arg(long, value_name = "D")]
     exclusion_error: Option<f64>,
 
-    /// Share of generated items that rejection accepts by the real output alone, down to which likeness to real
+    /// Share of generated items that rejection accepts by the discriminator alone, down to which likeness to real
     /// ones is paid for: 0.5 doubles the calls [default: the knee]
     #[arg(long, value_name = "S", conflicts_with = "least_effective_share")]
     likeness: Option<f64>,
 
-    /// In the place of likeness: share of every class's effective sample size that the real output must leave
+    /// In the place of likeness: share of every class's effective sample size that the discriminator must leave
     #[arg(long, value_name = "S")]
     least_effective_share: Option<f64>,
 
@@ -162,7 +162,7 @@ fn say(found: &Found, streams: &mut Streams<'_>) -> Result<()> {
     if let Some(likeness) = &found.likeness {
         writeln!(
             streams.err,
-            "likeness: witnesses tell {:.3} without weights, {:.3} with them; the real output costs {:.1} times the calls ({}), {} of generated items lie outside the data",
+            "likeness: witnesses tell {:.3} without weights, {:.3} with them; the discriminator costs {:.1} times the calls ({}), {} of generated items lie outside the data",
             likeness.before[0],
             likeness.after[0],
             likeness.accepted_share.recip(),

@@ -100,7 +100,7 @@ struct GeneratorOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Fitting")]
 struct FittingOptions {
-    /// How the real output is fitted [default: all ways, and the one that makes generated items most like
+    /// How the discriminator is fitted [default: all ways, and the one that makes generated items most like
     /// real ones]
     #[arg(long, value_enum, conflicts_with_all = ["backbone", "from"])]
     real: Option<WayName>,
@@ -150,7 +150,7 @@ struct FittingOptions {
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 
-    /// Share of generated items that rejection accepts by the real output alone, down to which likeness to real
+    /// Share of generated items that rejection accepts by the discriminator alone, down to which likeness to real
     /// ones is paid for: 0.5 doubles the calls [default: the knee]
     #[arg(long, value_name = "S")]
     likeness: Option<f64>,
@@ -166,7 +166,7 @@ enum LabellingName {
 enum WayName {
     /// All outputs on one trunk, as the paper does
     Shared,
-    /// On a trunk that the class output alone has trained
+    /// On a trunk that the class head alone has trained
     Frozen,
     /// On a trunk of its own, which sees blurred pictures
     Smoothed,

@@ -160,11 +160,11 @@ fn calibration(calibration: &CalibrationEntry) -> String {
     let correction = match &calibration.correction {
         None => String::new(),
         Some(CorrectionEntry::Platt { slope, shift }) => {
-            format!("real output by Platt ({slope:.4}, {shift:.4}), ")
+            format!("discriminator by Platt ({slope:.4}, {shift:.4}), ")
         }
         Some(CorrectionEntry::Isotonic { logits, .. }) => {
             format!(
-                "real output by an isotonic curve of {} corners, ",
+                "discriminator by an isotonic curve of {} corners, ",
                 logits.len()
             )
         }

@@ -100,7 +100,7 @@ fn bad_numbers_are_explained() {
         ),
         (
             &["--class-temperature", "0"],
-            "error: the temperature of the class output is 0; it must be between 0.000001 and 1000000000",
+            "error: the temperature of the class head is 0; it must be between 0.000001 and 1000000000",
         ),
         (&["--steps", "5"], "error: --steps is for --sampler mh"),
     ];

@@ -36,7 +36,7 @@ pub const MOST_SETS: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LabelSetsError {
     /// There is nothing joint to learn.
-    #[error("one label has one label set; a joint output needs at least two labels")]
+    #[error("one label has one label set; a joint head needs at least two labels")]
     OneLabel,
     /// No set, or more than outputs can be.
     #[error("{0} label sets are listed; 1 to {MOST_SETS} are possible")]

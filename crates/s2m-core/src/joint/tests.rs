@@ -23,7 +23,7 @@ fn lists_that_cannot_be_outputs_are_refused() {
     };
     assert_eq!(
         message(1, &[&[0]], false),
-        "one label has one label set; a joint output needs at least two labels"
+        "one label has one label set; a joint head needs at least two labels"
     );
     assert_eq!(
         message(2, &[], true),
@@ -187,7 +187,7 @@ proptest! {
         for (found, wanted) in found.iter().zip(&wanted) {
             prop_assert!((found - wanted).abs() < 1e-12, "{} {}", found, wanted);
         }
-        // Exact levels of ρ = 1 have the class output as their marginals.
+        // Exact levels of ρ = 1 have the class head as their marginals.
         let mut shown = vec![0.0; 15];
         for (set, mass) in Levels::new(&own, log_class.iter().copied()).shown_sets() {
             shown[set.bits() as usize - 1] = mass;
@@ -353,7 +353,7 @@ fn a_weighting_of_sets_refuses_what_is_for_levels() {
         message(calibration(0.5, 1.0)),
         "an exclusion margin is for the posterior by levels\nhint: --posterior levels"
     );
-    assert!(message(calibration(1.0, 0.0)).starts_with("the temperature of the joint output is 0"));
+    assert!(message(calibration(1.0, 0.0)).starts_with("the temperature of the joint head is 0"));
     let weighting = Weighting::calibrated(query(), labelling(), &calibration(1.0, 1.0)).unwrap();
     let mut evidence = Evidence {
         class_logits: &[0.0, 0.0],

@@ -193,7 +193,7 @@ pub enum Warning {
     },
     /// The weights have a heavy tail.
     #[error(
-        "no error bound: the weights' tail index is {index:.2} (over {MAX_TAIL_INDEX}), so a few items hold much of the weight; temper the real output or raise the posterior floor"
+        "no error bound: the weights' tail index is {index:.2} (over {MAX_TAIL_INDEX}), so a few items hold much of the weight; temper the discriminator or raise the posterior floor"
     )]
     HeavyTail {
         /// The tail index.

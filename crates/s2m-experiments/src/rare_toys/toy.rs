@@ -6,7 +6,7 @@
 //! s_i(z) = 1 / (1 + exp(−k·(u_i·z − t))),   or with |u_i·z|, which has two parts
 //! ```
 //!
-//! for orthonormal directions `u_i` that are no axes. The class output is `(1, s_1, …, s_n)` over their sum,
+//! for orthonormal directions `u_i` that are no axes. The class head is `(1, s_1, …, s_n)` over their sum,
 //! so the density of "all labels" over the prior is `(n + 1)·min s / (1 + Σ s)`. It depends on the `n`
 //! numbers `v_i = u_i·z` alone, which are independent and standard normal under the prior: for one or
 //! two labels its shares and cells come from sums over a fine grid. Across all other directions the

@@ -236,7 +236,7 @@ pub struct BankInfo {
     /// Number of classes `n`: proposal `k` has class `k mod n`; conditional generators only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<usize>,
-    /// Outputs of the joint output, of which the likeliest are kept; left out without one.
+    /// Outputs of the joint head, of which the likeliest are kept; left out without one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub joint: usize,
     /// Seed of the proposals.

@@ -109,7 +109,7 @@ pub(super) struct Score {
     pub log_likelihoods: Vec<f64>,
 }
 
-/// Judges a network by held-out items: by its set outputs where it has them, else by its class output.
+/// Judges a network by held-out items: by its set outputs where it has them, else by its class head.
 pub(super) fn score(
     logits: &Logits,
     classes: usize,
