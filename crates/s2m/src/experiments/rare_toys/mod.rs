@@ -369,7 +369,7 @@ pub(crate) fn measure_parts(
     samples: NonZeroUsize,
 ) -> Result<Finding<PartsFigures>, Error> {
     let name = format!("parts-{}-seed-{seed}", toy.size);
-    let identity = format!("{toy:?} {samples} parts 1");
+    let identity = format!("{toy:?} {samples} parts 2");
     evaluator.kept(&name, &[&identity], || {
         draw_parts(evaluator, toy, seed, samples)
     })
