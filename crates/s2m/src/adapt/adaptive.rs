@@ -58,6 +58,10 @@ pub(super) const THINNING: u64 = 1 << 40;
 /// Largest power of nearness: beyond it the fit would only crowd together.
 const MAX_NEARNESS_POWER: f64 = 16.0;
 
+/// A stage that costs so much more than the one before it, as a share, is not the last: it met what that one had
+/// missed, and what is fitted to it has to be tried.
+const DEARER: f64 = 1.0;
+
 /// Calls per sample of the prior above which parts that a search lost are looked for: below, they come through the
 /// prior's share of a mixture often enough.
 const RARE: f64 = 20.0;
@@ -144,7 +148,7 @@ pub(super) fn adaptive(
                 (Some(now), Some(before)) => 1.0 - now / before,
                 _ => 1.0,
             };
-            if settled && gained < gain {
+            if settled && gained < gain && gained > -DEARER {
                 let first = cost(0).unwrap_or(f64::INFINITY);
                 let helps = cost(last).is_some_and(|calls| calls < (1.0 - gain) * first);
                 break if helps {
