@@ -50,7 +50,7 @@ type Whole = (Arc<Mixture>, Vec<f64>);
 /// The parts that are known.
 #[derive(Default)]
 pub(super) struct Parts {
-    parts: Vec<Part>,
+    known: Vec<Part>,
     /// Calls that they took.
     calls: usize,
     /// Accepted proposals from which a walk went out.
@@ -68,12 +68,12 @@ impl Parts {
         let log_weights = tempered(judged.log_scores, judged.log_ratios, 1.0);
         let part = part(mixture, points, &log_weights, search.proposals())?;
         Ok(Self {
-            parts: vec![part],
+            known: vec![part],
             ..Self::default()
         })
     }
 
-    /// Looks for the parts of all accepted proposals that are lost.
+    /// Looks for the parts of all accepted proposals that are lost; none where no part came on top.
     pub(super) fn mend(
         &mut self,
         search: &mut Search<'_>,
@@ -81,20 +81,21 @@ impl Parts {
         found: &Found<'_>,
     ) -> Result<Option<Whole>, Error> {
         let accepted = found.accepted;
+        let known = self.known.len();
         loop {
             let whole = self.whole(accepted.log_weights.len(), found.prior_share)?;
             let mixture = whole.as_ref().map(|(mixture, _)| mixture.as_ref());
             let lost = accepted.lost(mixture, 0);
             let next = (0..lost.len()).find(|at| lost[*at] && !self.walked.contains(at));
-            let dear = self.calls > found.most_calls || self.parts.len() == MAX_PARTS;
+            let dear = self.calls > found.most_calls || self.known.len() == MAX_PARTS;
             let Some(at) = next.filter(|_| !dear) else {
-                return Ok(whole);
+                return Ok(whole.filter(|_| self.known.len() > known));
             };
             let before = search.calls;
             let from = &accepted.points[at * search.size..(at + 1) * search.size];
             let from = (from, accepted.log_weights[at]);
             let part = explore(search, pool, from, found.prior_share)?;
-            self.parts.push(part);
+            self.known.push(part);
             self.walked.push(at);
             self.calls += search.calls - before;
         }
@@ -102,17 +103,17 @@ impl Parts {
 
     /// All parts as one mixture, and their shares; none without a part.
     fn whole(&self, accepted: usize, prior_share: f64) -> Result<Option<Whole>, Error> {
-        if self.parts.is_empty() {
+        if self.known.is_empty() {
             return Ok(None);
         }
-        let masses = part_masses(&self.parts);
+        let masses = part_masses(&self.known);
         let sum: f64 = masses.iter().sum();
         // At least one accepted proposal led to each.
         let least = 0.5 / accepted.max(1) as f64;
         let shares: Vec<f64> = masses.iter().map(|mass| (mass / sum).max(least)).collect();
         let sum: f64 = shares.iter().sum();
         let shares: Vec<f64> = shares.into_iter().map(|share| share / sum).collect();
-        let mixtures = self.parts.iter().map(|part| &part.mixture);
+        let mixtures = self.known.iter().map(|part| &part.mixture);
         let pairs: Vec<(f64, &Mixture)> = shares.iter().copied().zip(mixtures).collect();
         let whole = Mixture::combined(&pairs).and_then(|whole| whole.with_prior_share(prior_share));
         let whole = whole.map_err(|e| AdaptError::Fit(e.into()))?;
