@@ -221,6 +221,65 @@ pub fn beyond_components(mixture: &Mixture, points: &[f32]) -> Vec<bool> {
         .collect()
 }
 
+/// What a sample costs, in proposals of `reject`, under a cap that takes each of these points whole: the density
+/// of the target over that of the proposal, `min(w, c)/(c·Z)·p/q`.
+///
+/// `log_accepted` is the log of `min(w, c)/c` at each point, and `share` is its mean `Z` over the prior. Without
+/// a mixture proposals are the prior's.
+pub fn calls_at(
+    mixture: Option<&Mixture>,
+    points: &[f32],
+    log_accepted: &[f64],
+    share: f64,
+) -> Vec<f64> {
+    let mut log_ratios = vec![0.0; log_accepted.len()];
+    if let Some(mixture) = mixture {
+        mixture.log_prior_ratios(points, &mut log_ratios);
+    }
+    let pairs = log_accepted.iter().zip(&log_ratios);
+    pairs
+        .map(|(accepted, ratio)| (accepted + ratio).exp() / share)
+        .collect()
+}
+
+/// A part of a target: a mixture for it, and weighted points of proposals that came from near it.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// What it is drawn from.
+    pub mixture: Mixture,
+    /// The points, one after the other.
+    pub points: Vec<f32>,
+    /// The log of what each stands for under the prior, `w·p/q`, such that their sum is the part's mass.
+    pub log_masses: Vec<f64>,
+}
+
+/// Mass of the target in each part, up to a constant. A point belongs to the part that is densest there, and only a
+/// part's own points speak for it: what two parts share is counted once.
+pub fn part_masses(parts: &[Part]) -> Vec<f64> {
+    let mass = |own: usize| -> f64 {
+        let part = &parts[own];
+        let density = |mixture: &Mixture| {
+            let mut out = vec![0.0; part.log_masses.len()];
+            mixture.log_densities(&part.points, &mut out);
+            out
+        };
+        let densities: Vec<Vec<f64>> = parts.iter().map(|part| density(&part.mixture)).collect();
+        let is_own = |at: usize| {
+            let others = densities.iter().enumerate();
+            others
+                .filter(|(other, _)| *other != own)
+                .all(|(other, log)| {
+                    let own_log = densities[own][at];
+                    own_log > log[at] || (own_log == log[at] && own < other)
+                })
+        };
+        let masses = part.log_masses.iter().enumerate();
+        let own_masses = masses.filter(|(at, log)| log.is_finite() && is_own(*at));
+        own_masses.map(|(_, log)| log.exp()).sum()
+    };
+    (0..parts.len()).map(mass).collect()
+}
+
 /// The smallest log cap `c` with `E(w − c)^+ ≤ distance·E w` under the prior, and the share of the prior's
 /// proposals that it accepts, `E min(w, c)/c`; both by scores `w` and what each point stands for.
 ///

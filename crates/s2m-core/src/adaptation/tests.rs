@@ -191,3 +191,57 @@ fn what_a_count_cannot_exclude() {
     }
     assert!((most_expected(0, 0.025) - 40.0_f64.ln()).abs() < 1e-9);
 }
+
+/// `π/q` at a point, where the target accepts half of what it could there and one proposal in a thousand in all.
+#[test]
+fn calls_at_a_point_are_the_density_of_the_target_over_the_proposals() {
+    let mixture = narrow(3.0, 0.25);
+    let points = [3.0_f32, -1.0];
+    let half = 0.5_f64.ln();
+    let found = calls_at(Some(&mixture), &points, &[0.0, half], 1e-3);
+    for ((found, z), accepted) in found.iter().zip(points).zip([1.0, 0.5]) {
+        let wanted = accepted * 1e3 * mixture.log_prior_ratio(&[z]).exp();
+        assert!((found / wanted - 1.0).abs() < 1e-12, "{found} for {wanted}");
+    }
+    // Through a tenth of the prior it costs ten times what it costs without adaptation; without a mixture just that.
+    assert!((found[1] / 5000.0 - 1.0).abs() < 1e-3, "{}", found[1]);
+    assert_eq!(calls_at(None, &points, &[0.0, half], 1e-3), [1e3, 500.0]);
+}
+
+/// A target of 0.8·N(4, 0.1) + 0.2·N(−4, 0.1) over the prior: the weights of each part's own proposals give the
+/// masses, whatever they were drawn from, and a part that is there twice is counted once.
+#[test]
+fn masses_of_parts_come_from_their_own_points() {
+    let target = |z: f64| {
+        let at = |mean: f64| (-0.5 * (z - mean).powi(2) / 0.1).exp();
+        0.8 * at(4.0) + 0.2 * at(-4.0)
+    };
+    let part = |mean: f64, variance: f64, count: usize, stage: u16| {
+        let mixture = Mixture::from_covariances(Covariance::Full, &[1.0], &[mean], &[variance]);
+        let mixture = mixture.unwrap();
+        let mut points = vec![0.0; count];
+        mixture.fill(Proposals::new(6).at_stage(stage), 0, &mut points);
+        let log_masses = points
+            .iter()
+            .map(|&z| target(f64::from(z)).ln() - mixture.log_density(&[z]) - (count as f64).ln())
+            .collect();
+        Part {
+            mixture,
+            points,
+            log_masses,
+        }
+    };
+    let mut parts = vec![part(4.1, 0.2, 4000, 1), part(-3.8, 0.3, 1000, 2)];
+    let masses = part_masses(&parts);
+    let share = masses[1] / (masses[0] + masses[1]);
+    assert!((share - 0.2).abs() < 0.02, "{share}");
+    parts.push(part(-4.2, 0.25, 1000, 3));
+    let masses = part_masses(&parts);
+    let share = 1.0 - masses[0] / masses.iter().sum::<f64>();
+    assert!((share - 0.2).abs() < 0.02, "{share}");
+    assert!(masses[1] > 0.0 && masses[2] > 0.0, "{masses:?}");
+    // The very same mixture twice: the second has nothing of its own.
+    parts[2] = parts[1].clone();
+    let masses = part_masses(&parts);
+    assert_eq!(masses[2], 0.0);
+}

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use s2m_core::adaptation::{effective, largest_power, tempered, thin};
 use s2m_core::mixture::Mixture;
 use s2m_core::mixture::select::{Points, select};
-use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::proposals::Purpose;
 use s2m_core::samplers::{Failure, MIN_SUPPORTED, PILOT_BUDGET};
 
 use super::parts::{Beyond, Judged, Settled, settle};
@@ -53,10 +53,14 @@ const NEARER: f64 = 0.05;
 const POINTS_FACTOR: usize = 20;
 
 /// Which uniform number of [`Purpose::Mixture`] decides whether point 0 stays; those before it serve fits.
-const THINNING: u64 = 1 << 40;
+pub(super) const THINNING: u64 = 1 << 40;
 
 /// Largest power of nearness: beyond it the fit would only crowd together.
 const MAX_NEARNESS_POWER: f64 = 16.0;
+
+/// A stage that costs so much more than the one before it, as a share, is not the last: it met what that one had
+/// missed, and what is fitted to it has to be tried.
+const DEARER: f64 = 1.0;
 
 /// Calls per sample of the prior above which parts that a search lost are looked for: below, they come through the
 /// prior's share of a mixture often enough.
@@ -144,7 +148,7 @@ pub(super) fn adaptive(
                 (Some(now), Some(before)) => 1.0 - now / before,
                 _ => 1.0,
             };
-            if settled && gained < gain {
+            if settled && gained < gain && gained > -DEARER {
                 let first = cost(0).unwrap_or(f64::INFINITY);
                 let helps = cost(last).is_some_and(|calls| calls < (1.0 - gain) * first);
                 break if helps {
@@ -246,9 +250,11 @@ fn judged(
                     .settings
                     .max_calls
                     .map_or(usize::MAX, |calls| calls / 4),
-                prior_share: wish.prior_share,
                 beyond: if rare {
-                    Beyond::Mended
+                    Beyond::Mended {
+                        points: seen.recycled.points(),
+                        prior_share: wish.prior_share,
+                    }
                 } else {
                     Beyond::Counted
                 },
@@ -335,7 +341,7 @@ fn fit(
     let power = aim.power();
     let log_weights = tempered(scores, &ratios, power);
     // Which points stay, which are held out and where centres start belongs to this stage.
-    let proposals = Proposals::new(search.session.seed).at_stage(search.stages.len() as u16);
+    let proposals = search.proposals();
     let mut uniforms = vec![0.0; log_weights.len()];
     proposals.fill_uniform(Purpose::Mixture, THINNING, &mut uniforms);
     let most = POINTS_FACTOR * wanted as usize;

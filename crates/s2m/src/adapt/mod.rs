@@ -11,6 +11,7 @@
 
 mod adaptive;
 mod choice;
+mod mend;
 mod parts;
 mod pilots;
 mod record;

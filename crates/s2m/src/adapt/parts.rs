@@ -1,24 +1,22 @@
 //! What a search may have missed: judged on fresh proposals of the prior, and mended.
 //!
-//! A search can only cover what it saw. So proposals of the prior that it never used are scored, and of those
-//! that `reject` would accept, how many lie where the mixture has no component. Where one does, a walk from it
-//! shows the part that it belongs to ([`super::walk`]), that part gets components of its own, and the new
-//! mixture is judged by new proposals. With `N` of them and a share `Z` accepted, a part of `3/(N·Z)` of the
-//! target may still be missing at 95 %.
+//! A search can only cover what it saw. So proposals of the prior that it never used are scored, and those that
+//! `reject` would accept are draws of the target. One that lies where the mixture has no component, or so few that
+//! drawing it would cost a good part of what it costs without adaptation, is lost: its part gets components of
+//! its own ([`super::mend`]), and the new mixture is judged by new proposals. A round ends with the block of
+//! proposals in which one is lost, so only the last one is long. With `N` proposals and a share `Z` of them accepted,
+//! a part of `3/(N·Z)` of the target may still be missing at 95 %; more where several rounds could err.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use s2m_core::adaptation::{Recycled, beyond_components, cap_and_share, largest_power, tempered};
+use s2m_core::adaptation::{beyond_components, calls_at, cap_and_share};
 use s2m_core::mixture::Mixture;
-use s2m_core::mixture::select::{Points, select};
-use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::proposals::Purpose;
 
-use super::AdaptError;
-use super::adaptive::wanted_effective;
-use super::record::Coverage;
+use super::mend::{Found, Parts};
+use super::record::{Coverage, MISS, miss_of_round};
 use super::search::Search;
-use super::walk::walk;
 use crate::error::Error;
 use crate::pool::Pool;
 
@@ -29,23 +27,23 @@ const SHARE_OF_SAMPLES: f64 = 1.0 / 32.0;
 /// Expected proposals in a missing part at 95 %; the wanted distance needs no more than so many over it.
 const EXPECTED: f64 = 3.0;
 
-/// How often a mixture is mended and judged anew.
-const MAX_ROUNDS: u32 = 4;
+/// How often a mixture is judged, if it is mended in between.
+const MAX_ROUNDS: u32 = 6;
+
+/// Blocks of proposals in a round. A round that finds something lost ends with its block: fewer blocks waste
+/// proposals, more of them find parts one by one.
+const BLOCKS: f64 = 8.0;
 
 /// Fewest accepted proposals with which a judgement is worth its calls.
 const LEAST_ACCEPTED: f64 = 1.0;
 
-/// Most parts that a mixture is mended to have.
-const MAX_PARTS: usize = 12;
+/// Fewest accepted proposals that say which share is accepted; before, the search does.
+const ACCEPTED_FOR_SHARE: f64 = 8.0;
 
-/// Stages of proposals that show the shape of a part, and their proposals as a multiple of the effective ones
-/// that a fit wants.
-const STAGES_OF_A_PART: usize = 5;
-const LEAST_STAGES: usize = 2;
-const STAGE_OF_A_PART: usize = 5;
-
-/// Power of weights where even small ones leave too few.
-const LEAST_POWER: f64 = 1e-3;
+/// A point is lost where drawing it costs more than this share of what it costs without adaptation, which is two
+/// judgements, and more than so many calls.
+const LOST_SHARE: f64 = 2.0 * SHARE_OF_SAMPLES;
+const LEAST_LOST_CALLS: f64 = 32.0;
 
 /// What there is to judge.
 pub(super) struct Judged<'j> {
@@ -56,23 +54,20 @@ pub(super) struct Judged<'j> {
     pub(super) samples: NonZeroUsize,
     pub(super) distance: f64,
     pub(super) most_calls: usize,
-    /// Share of the prior in a mended mixture.
-    pub(super) prior_share: f64,
-    /// What is done where something lies beyond the components.
-    pub(super) beyond: Beyond,
+    /// What is done where something is lost.
+    pub(super) beyond: Beyond<'j>,
 }
 
-/// A latent of the prior that `reject` accepts, with its log weight.
-struct Accepted {
-    points: Vec<f32>,
-    log_weights: Vec<f64>,
-}
-
-/// What is done where something lies beyond the components.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Beyond {
+/// What is done where something is lost.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Beyond<'j> {
     /// Its part gets components of its own.
-    Mended,
+    Mended {
+        /// Latents that the search saw, in the order of their weights.
+        points: &'j [f32],
+        /// Share of the prior in a mended mixture.
+        prior_share: f64,
+    },
     /// It is counted.
     Counted,
 }
@@ -81,7 +76,7 @@ pub(super) enum Beyond {
 pub(super) struct Settled {
     pub(super) mixture: Option<Arc<Mixture>>,
     pub(super) coverage: Option<Coverage>,
-    /// Share of each part of a mixture that was mended, by accepted proposals of the prior.
+    /// Share of each part of a mixture that was mended.
     pub(super) parts: Vec<f64>,
 }
 
@@ -96,8 +91,7 @@ impl Settled {
     }
 }
 
-/// Judges a mixture, and mends it as long as something is found beyond its components. Without a mixture
-/// everything is.
+/// Judges a mixture, and mends it as long as something is lost. Without a mixture everything is.
 pub(super) fn settle(
     search: &mut Search<'_>,
     mixture: Option<Arc<Mixture>>,
@@ -109,165 +103,222 @@ pub(super) fn settle(
         return Ok(settled);
     };
     let wanted = (SHARE_OF_SAMPLES * judged.samples.get() as f64).min(EXPECTED / judged.distance);
-    let count = (wanted / share).ceil();
-    let mut all = Accepted {
-        points: Vec::new(),
-        log_weights: Vec::new(),
+    let mut accepted = Accepted::new(log_cap, share);
+    let mut parts = match (judged.beyond, &settled.mixture) {
+        (Beyond::Mended { points, .. }, Some(mixture)) => {
+            Parts::of_search(search, mixture, judged, points)?
+        }
+        _ => Parts::default(),
+    };
+    let rounds = match judged.beyond {
+        Beyond::Mended { .. } => MAX_ROUNDS,
+        Beyond::Counted => 1,
     };
     let before = search.calls;
-    for round in 1..=MAX_ROUNDS {
+    for round in 1..=rounds {
         let left = judged.most_calls.saturating_sub(search.calls - before);
-        let count = count.min(left as f64) as usize;
-        if (count as f64) * share < LEAST_ACCEPTED {
+        // A longer search than expected is due where the share is lower than it seemed.
+        let calls = wanted / accepted.share();
+        let most = (2.0 * calls).min(left as f64);
+        if most * accepted.share() < LEAST_ACCEPTED {
             break;
         }
-        let stage = search.score(None, count, "prior, to judge what is covered")?;
-        let log_acceptance = stage.log_weights.iter().map(|w| (w - log_cap).min(0.0));
-        let accepted: f64 = log_acceptance.clone().map(f64::exp).sum();
-        let proposals = *stage.pool.proposals();
-        let mut uniforms = vec![0.0; count];
-        proposals.fill_uniform(Purpose::Accept, 0, &mut uniforms);
-        let rows: Vec<u64> = log_acceptance
-            .zip(&uniforms)
-            .enumerate()
-            .filter(|(_, (log, uniform))| uniform.ln() < *log)
-            .map(|(row, _)| row as u64)
-            .collect();
-        let points = stage.pool.normal_latents(&rows);
-        let uncovered = match &settled.mixture {
-            None => rows.len(),
-            Some(mixture) => {
-                let beyond = beyond_components(mixture, &points);
-                beyond.iter().filter(|beyond| **beyond).count()
-            }
+        // What is mended must be judged again.
+        let mends = round < rounds && left as f64 > 2.0 * calls;
+        let plan = Plan {
+            wanted,
+            block: 1 + (calls / BLOCKS) as usize,
+            most: most as usize,
+            mends,
         };
-        settled.coverage = Some(Coverage {
-            proposals: count,
-            accepted,
-            uncovered,
-            rounds: round,
-            log_cap,
-            share,
-        });
-        all.points.extend_from_slice(&points);
-        let weights = rows.iter().map(|&row| stage.log_weights[row as usize]);
-        all.log_weights.extend(weights);
-        let spent = search.calls - before + count;
-        let last =
-            judged.beyond == Beyond::Counted || round == MAX_ROUNDS || spent > judged.most_calls;
-        if uncovered == 0 || last {
+        let mixture = settled.mixture.as_deref();
+        let (mut coverage, lost, mut pool) = accepted.look(search, mixture, plan)?;
+        coverage.rounds = round;
+        coverage.miss = match judged.beyond {
+            Beyond::Mended { .. } => miss_of_round(round),
+            Beyond::Counted => MISS,
+        };
+        settled.coverage = Some(coverage);
+        let Beyond::Mended { prior_share, .. } = judged.beyond else {
+            break;
+        };
+        if lost == 0 || !mends {
             break;
         }
-        let mut pool = stage.pool;
-        let mended = mend(search, &mut pool, &all, judged.prior_share)?;
-        (settled.mixture, settled.parts) = (Some(mended.0), mended.1);
+        let found = Found {
+            accepted: &accepted,
+            prior_share,
+            most_calls: calls as usize,
+        };
+        let Some((mended, shares)) = parts.mend(search, &mut pool, &found)? else {
+            break;
+        };
+        // Nothing is known of what has not been judged.
+        settled = Settled {
+            mixture: Some(mended),
+            coverage: None,
+            parts: shares,
+        };
     }
     Ok(settled)
 }
 
-/// A mixture with components for every part of the target that accepted proposals lie in.
-fn mend(
-    search: &mut Search<'_>,
-    pool: &mut Pool,
-    accepted: &Accepted,
-    prior_share: f64,
-) -> Result<(Arc<Mixture>, Vec<f64>), Error> {
-    let size = search.size;
-    let count = accepted.log_weights.len();
-    let mut covered = vec![false; count];
-    let mut parts: Vec<Mixture> = Vec::new();
-    for at in 0..count {
-        if covered[at] || parts.len() == MAX_PARTS {
-            continue;
-        }
-        let from = &accepted.points[at * size..(at + 1) * size];
-        let own = explore(search, pool, (from, accepted.log_weights[at]), prior_share)?;
-        let beyond = beyond_components(&own, &accepted.points);
-        for (covered, beyond) in covered.iter_mut().zip(beyond) {
-            *covered |= !beyond;
-        }
-        parts.push(own);
-    }
-    let counts = shares(&parts, &accepted.points, size);
-    let all: f64 = counts.iter().sum();
-    let counts: Vec<f64> = counts.into_iter().map(|count| count / all).collect();
-    let pairs: Vec<(f64, &Mixture)> = counts.iter().copied().zip(&parts).collect();
-    let whole = Mixture::combined(&pairs).and_then(|whole| whole.with_prior_share(prior_share));
-    let whole = whole.map_err(|e| AdaptError::Fit(e.into()))?;
-    Ok((Arc::new(whole), counts))
+/// How one round looks.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    /// Accepted proposals with which it ends, and the proposals of a block and of all.
+    wanted: f64,
+    block: usize,
+    most: usize,
+    /// Whether it ends where something is lost.
+    mends: bool,
 }
 
-/// Components for the part that a latent lies in: a walk shows where it is, two stages of proposals its shape.
-fn explore(
-    search: &mut Search<'_>,
-    pool: &mut Pool,
-    from: (&[f32], f64),
-    prior_share: f64,
-) -> Result<Mixture, Error> {
-    let fault = |e| Error::from(AdaptError::Fit(e));
-    let number = search.stages.len() as u16;
-    let walked = walk(search, pool, from, number)?;
-    let mut own = Mixture::along_mean(&walked.points, search.size).map_err(|e| fault(e.into()))?;
-    let proposals = |search: &Search<'_>| {
-        Proposals::new(search.session.seed).at_stage(search.stages.len() as u16)
-    };
-    let mut recycled = Recycled::new(search.size);
-    let mut log_scores = Vec::new();
-    let wanted = wanted_effective(search.size);
-    for stage_number in 0..STAGES_OF_A_PART {
-        // Without the prior: one latent of another part would outweigh all of this one.
-        let local = own.with_prior_share(0.0).map_err(|e| fault(e.into()))?;
-        let drawn_from = format!("{} components of one part", local.components());
-        let count = STAGE_OF_A_PART * wanted;
-        let stage = search.score(Some(Arc::new(local.clone())), count, &drawn_from)?;
-        let rows = stage.pool.rows(0..count)?;
-        let ratios = (0..count).map(|row| rows.log_ratio(row));
-        log_scores.extend(stage.log_weights.iter().zip(ratios).map(|(w, r)| w - r));
-        let numbers: Vec<u64> = (0..count as u64).collect();
-        recycled.push(Some(local), &stage.pool.normal_latents(&numbers));
-        let ratios = recycled.log_prior_ratios();
-        let log_weights = tempered(&log_scores, &ratios, 1.0);
-        let none = vec![0.0; log_weights.len()];
-        let power = largest_power(&log_weights, &none, wanted as f64, 1.0).unwrap_or(LEAST_POWER);
-        // Between what was drawn from and the target, not between the prior and the target: the prior is far.
-        let aim: Vec<f64> = log_weights.iter().map(|w| power * w).collect();
-        let target = Points {
-            numbers: recycled.points(),
-            log_weights: &aim,
-            log_scores: &aim
-                .iter()
-                .zip(&ratios)
-                .map(|(w, r)| w - r)
-                .collect::<Vec<f64>>(),
+/// Proposals of the prior that `reject` accepts: draws of the target.
+pub(super) struct Accepted {
+    pub(super) points: Vec<f32>,
+    pub(super) log_weights: Vec<f64>,
+    log_cap: f64,
+    /// Share of all proposals that is accepted, by the search.
+    share: f64,
+    /// Proposals of all rounds, and how many of them are accepted, expected.
+    proposals: usize,
+    expected: f64,
+}
+
+impl Accepted {
+    fn new(log_cap: f64, share: f64) -> Self {
+        Self {
+            points: Vec::new(),
+            log_weights: Vec::new(),
+            log_cap,
+            share,
+            proposals: 0,
+            expected: 0.0,
+        }
+    }
+
+    /// Share of the prior's proposals that is accepted.
+    pub(super) fn share(&self) -> f64 {
+        if self.expected < ACCEPTED_FOR_SHARE {
+            return self.share;
+        }
+        self.expected / self.proposals as f64
+    }
+
+    /// Which of the accepted ones a mixture loses, from this one on.
+    pub(super) fn lost(&self, mixture: Option<&Mixture>, from: usize) -> Vec<bool> {
+        let Some(mixture) = mixture else {
+            return vec![true; self.log_weights.len() - from];
         };
-        let chosen = select(target, prior_share, proposals(search)).map_err(fault)?;
-        own = chosen.mixture;
-        if stage_number + 1 >= LEAST_STAGES && power == 1.0 {
-            break;
-        }
+        let share = self.share();
+        let log_accepted: Vec<f64> = self.log_weights[from..]
+            .iter()
+            .map(|weight| (weight - self.log_cap).min(0.0))
+            .collect();
+        let points = &self.points[from * mixture.size()..];
+        let calls = calls_at(Some(mixture), points, &log_accepted, share);
+        let most = (LOST_SHARE / share).max(LEAST_LOST_CALLS);
+        let beyond = beyond_components(mixture, points);
+        let both = calls.iter().zip(beyond);
+        both.map(|(calls, beyond)| beyond || *calls > most)
+            .collect()
     }
-    own.with_prior_share(prior_share)
-        .map_err(|e| fault(e.into()))
+
+    /// Scores fresh proposals of the prior until enough of them are accepted, or one of them is lost. Gives what they
+    /// say, how many are lost, and their pool.
+    fn look<'s>(
+        &mut self,
+        search: &mut Search<'s>,
+        mixture: Option<&Mixture>,
+        plan: Plan,
+    ) -> Result<(Coverage, usize, Pool), Error> {
+        let first = self.log_weights.len();
+        let (mut expected, mut lost) = (0.0, 0);
+        let drawn_from = "prior, to judge what is covered";
+        let stage =
+            search.score_blocks(plan.block, plan.most, drawn_from, |pool, rows, weights| {
+                let new = self.log_weights.len();
+                expected += self.take(pool, rows.start, &weights[rows]);
+                lost += self
+                    .lost(mixture, new)
+                    .into_iter()
+                    .filter(|lost| *lost)
+                    .count();
+                if expected >= plan.wanted || (plan.mends && lost > 0) {
+                    return 0;
+                }
+                // Not much more than what is still wanted.
+                let missing = ((plan.wanted - expected) / self.share()).ceil() as usize;
+                missing.clamp(1 + plan.block / 8, plan.block)
+            })?;
+        let uncovered = mixture.map_or(self.log_weights.len() - first, |mixture| {
+            let beyond = beyond_components(mixture, &self.points[first * search.size..]);
+            beyond.into_iter().filter(|beyond| *beyond).count()
+        });
+        let coverage = Coverage {
+            proposals: stage.log_weights.len(),
+            accepted: expected,
+            uncovered,
+            rounds: 1,
+            log_cap: self.log_cap,
+            share: self.share(),
+            miss: MISS,
+        };
+        Ok((coverage, lost, stage.pool))
+    }
+
+    /// Takes in the accepted ones of the rows from this one on; gives how many were expected.
+    fn take(&mut self, pool: &Pool, from: usize, log_weights: &[f64]) -> f64 {
+        let mut uniforms = vec![0.0; log_weights.len()];
+        pool.proposals()
+            .fill_uniform(Purpose::Accept, from as u64, &mut uniforms);
+        let (mut rows, mut expected) = (Vec::new(), 0.0);
+        for (at, (weight, uniform)) in log_weights.iter().zip(&uniforms).enumerate() {
+            let log_accepted = (weight - self.log_cap).min(0.0);
+            expected += log_accepted.exp();
+            if uniform.ln() < log_accepted {
+                rows.push((from + at) as u64);
+                self.log_weights.push(*weight);
+            }
+        }
+        self.points.extend(pool.normal_latents(&rows));
+        self.proposals += log_weights.len();
+        self.expected += expected;
+        expected
+    }
 }
 
-/// How many points are likeliest under each part; none has less than one.
-fn shares(parts: &[Mixture], points: &[f32], size: usize) -> Vec<f64> {
-    let mut counts = vec![0.0_f64; parts.len()];
-    let densities: Vec<Vec<f64>> = parts
-        .iter()
-        .map(|part| {
-            let mut out = vec![0.0; points.len() / size];
-            part.log_densities(points, &mut out);
-            out
-        })
-        .collect();
-    let count = points.len() / size;
-    let best = |at: usize| {
-        let parts = densities.iter().map(|own| own[at]).enumerate();
-        parts.max_by(|a, b| a.1.total_cmp(&b.1))
-    };
-    for (part, _) in (0..count).filter_map(best) {
-        counts[part] += 1.0;
+#[cfg(test)]
+mod tests {
+    use s2m_core::mixture::Covariance;
+
+    use super::*;
+
+    /// Of a target of one proposal in a thousand: a point in the middle of a component, one that the same component
+    /// only brushes, and one beyond all components.
+    #[test]
+    fn what_a_component_only_brushes_is_lost_too() {
+        let accepted = |points: &[f32]| Accepted {
+            points: points.to_vec(),
+            log_weights: vec![0.0; points.len()],
+            ..Accepted::new(0.0, 1e-3)
+        };
+        let mixture = Mixture::from_covariances(Covariance::Full, &[1.0], &[3.0], &[0.25]);
+        let mixture = mixture.unwrap().with_prior_share(0.1).unwrap();
+        let points = [3.0_f32, 1.8, -3.0];
+        assert_eq!(
+            beyond_components(&mixture, &points),
+            [false, false, true],
+            "the second has a component"
+        );
+        let three = accepted(&points);
+        assert_eq!(three.lost(Some(&mixture), 0), [false, true, true]);
+        assert_eq!(three.lost(Some(&mixture), 2), [true]);
+        assert_eq!(three.lost(None, 1), [true, true]);
+        // Where one in ten is accepted anyway, it is no loss.
+        let mut common = accepted(&points[..2]);
+        common.share = 0.1;
+        assert_eq!(common.lost(Some(&mixture), 0), [false, false]);
     }
-    counts.into_iter().map(|count| count.max(1.0)).collect()
 }

@@ -14,7 +14,6 @@ use s2m_core::diagnostics::expected_acceptance;
 use s2m_core::labels::{LabelSet, Labels, Quoted};
 use s2m_core::mixture::em::{Settings, fit};
 use s2m_core::mixture::{Covariance, Mixture};
-use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 
 use super::choice::Pilot;
@@ -128,7 +127,6 @@ pub(super) fn judge(
         samples,
         distance: search.price.distance(),
         most_calls: most_calls.map_or(usize::MAX, |calls| calls / 4),
-        prior_share: 0.0,
         beyond: Beyond::Counted,
     };
     let settled = settle(search, found.mixture, &judged)?;
@@ -181,8 +179,12 @@ fn step(
         covariance: Covariance::Shared,
         ..Settings::default()
     };
-    let proposals = Proposals::new(search.session.seed).at_stage(search.stages.len() as u16);
-    let fitted = fit(&points, &vec![0.0; rows.len()], &settings, proposals);
+    let fitted = fit(
+        &points,
+        &vec![0.0; rows.len()],
+        &settings,
+        search.proposals(),
+    );
     let fitted = fitted.map_err(AdaptError::Fit)?;
     let rows = pool.rows(0..log_weights.len())?;
     let log_ratios: Vec<f64> = (0..log_weights.len())

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 const MOST_UNCOVERED: f64 = 0.05;
 
 /// How often a statement about what is missing may be wrong.
-const MISS: f64 = 0.05;
+pub(super) const MISS: f64 = 0.05;
 
 /// Everything about one adaptation that can be traced later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,8 @@ pub struct Record {
     /// What fresh proposals of the prior, which the search never used, say about what it may have missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,
-    /// Share of the target of each part that got components of its own, where judging found some missing.
+    /// Share of the target of each part, where judging found some missing: first of what the search had found, where
+    /// it had found something, then of each part that got components of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<f64>,
 }
@@ -50,16 +51,26 @@ pub struct Coverage {
     pub log_cap: f64,
     /// Share of the prior's proposals that such a cap accepts.
     pub share: f64,
+    /// How often this round may be wrong; all rounds together are at most in 5 of 100.
+    #[serde(default = "whole_miss")]
+    pub miss: f64,
+}
+
+fn whole_miss() -> f64 {
+    MISS
+}
+
+/// How often one of several rounds may be wrong: half of what is left after those before it.
+pub(super) fn miss_of_round(round: u32) -> f64 {
+    MISS * 0.5_f64.powi(round as i32)
 }
 
 impl Coverage {
     /// Share of the target that may be missing at 95 %, where as many accepted proposals of the prior as
-    /// `further` came on top: about `3/(N·Z)` where none lies beyond the components.
-    ///
-    /// Every round may err; the first has half of what is allowed where there are more, the next a quarter, …
+    /// `further` came on top: about `3/(N·Z)` where none lies beyond the components of a mixture that was judged
+    /// once, and more where it could be judged again.
     pub fn may_be_missing(&self, further: f64) -> f64 {
-        let miss = MISS * 0.5_f64.powi(self.rounds.saturating_sub(1) as i32);
-        let expected = adaptation::most_expected(self.uncovered, miss);
+        let expected = adaptation::most_expected(self.uncovered, self.miss);
         let judged = match self.uncovered {
             0 => self.accepted + further,
             _ => self.accepted,
@@ -171,18 +182,21 @@ mod tests {
     /// where a mixture had to be judged again.
     #[test]
     fn what_may_be_missing_is_what_proposals_of_the_prior_cannot_exclude() {
-        let coverage = |uncovered, rounds| Coverage {
+        let coverage = |uncovered, miss| Coverage {
             proposals: 100_000,
             accepted: 100.0,
             uncovered,
-            rounds,
+            rounds: 1,
             log_cap: 0.0,
             share: 0.001,
+            miss,
         };
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-4, "{a} for {b}");
-        close(coverage(0, 1).may_be_missing(0.0), 0.029_957);
-        close(coverage(0, 1).may_be_missing(100.0), 0.014_979);
-        close(coverage(0, 2).may_be_missing(0.0), 0.036_889);
-        close(coverage(1, 1).may_be_missing(100.0), 0.047_439);
+        close(coverage(0, MISS).may_be_missing(0.0), 0.029_957);
+        close(coverage(0, MISS).may_be_missing(100.0), 0.014_979);
+        close(coverage(0, miss_of_round(1)).may_be_missing(0.0), 0.036_889);
+        close(coverage(1, MISS).may_be_missing(100.0), 0.047_439);
+        let all: f64 = (1..=20).map(miss_of_round).sum();
+        assert!(all <= MISS && all > 0.999 * MISS, "{all}");
     }
 }

@@ -1,5 +1,6 @@
 //! What all ways to adapt share: stages of proposals, scored and kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use s2m_core::adaptation::{Recycled, effective};
@@ -12,6 +13,7 @@ use s2m_model::logits::Logits;
 
 use super::AdaptError;
 use super::record::StageRecord;
+use super::store::Stored;
 use crate::cover;
 use crate::draw::{Target, weigh_first};
 use crate::error::Error;
@@ -78,6 +80,13 @@ pub(crate) struct Search<'s> {
     pub(crate) stages: Vec<StageRecord>,
 }
 
+/// The number of a stage, in order. The one of fresh proposals is left out: judging and mending may take a search
+/// beyond it, and what is sampled must not have been seen.
+fn stage_number(order: usize) -> u16 {
+    let number = order as u16;
+    number + u16::from(number >= Stored::FRESH_STAGE)
+}
+
 /// One scored stage.
 pub(crate) struct Stage {
     pub(crate) pool: Pool,
@@ -120,12 +129,17 @@ impl<'s> Search<'s> {
         })
     }
 
+    /// The random numbers of the next stage.
+    pub(crate) fn proposals(&self) -> Proposals {
+        Proposals::new(self.session.seed).at_stage(stage_number(self.stages.len()))
+    }
+
     /// The next stage's proposals, none of them scored yet.
     pub(crate) fn next_pool(&self, mixture: Option<Arc<Mixture>>) -> Result<Pool, Error> {
         if self.stages.is_empty() && self.session.bank_rows() > 0 {
             return self.session.shared_pool(None);
         }
-        let proposals = Proposals::new(self.session.seed).at_stage(self.stages.len() as u16);
+        let proposals = self.proposals();
         let origin = Origin { proposals, mixture };
         Ok(self.session.pool(self.rule.clone()).with_origin(origin))
     }
@@ -148,6 +162,31 @@ impl<'s> Search<'s> {
         Ok(Stage { pool, log_weights })
     }
 
+    /// Scores a stage of proposals of the prior, block by block: `more` sees the rows that a block brought and the log
+    /// weights of all, and says how many are to follow. At most so many are scored.
+    pub(crate) fn score_blocks(
+        &mut self,
+        first: usize,
+        most: usize,
+        drawn_from: &str,
+        mut more: impl FnMut(&Pool, Range<usize>, &[f64]) -> usize,
+    ) -> Result<Stage, Error> {
+        let mut pool = self.next_pool(None)?;
+        let title = format!("adapting, stage {}", self.stages.len());
+        self.progress.begin(&title, Some(most as u64));
+        let mut target = self.target.clone();
+        let mut log_weights = Vec::new();
+        let mut to = first.min(most);
+        while to > log_weights.len() {
+            let from = log_weights.len();
+            log_weights = weigh_first(&mut pool, &mut target, to, self.progress)?;
+            to = most.min(to + more(&pool, from..to, &log_weights));
+        }
+        self.progress.end();
+        self.note(&target, &log_weights, drawn_from);
+        Ok(Stage { pool, log_weights })
+    }
+
     /// Notes what the weights of a stage showed.
     pub(crate) fn note(&mut self, target: &Target, log_weights: &[f64], drawn_from: &str) {
         let supported = log_weights.iter().filter(|w| w.is_finite()).count();
@@ -156,7 +195,7 @@ impl<'s> Search<'s> {
             .flatten();
         self.calls += log_weights.len();
         self.stages.push(StageRecord {
-            stage: self.stages.len() as u16,
+            stage: stage_number(self.stages.len()),
             drawn_from: drawn_from.to_owned(),
             query: target.weighting.query().text().to_owned(),
             proposals: log_weights.len(),
@@ -225,5 +264,18 @@ impl Seen {
             stages: self.stages,
             logits: self.logits,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_stage_of_a_search_has_the_number_of_fresh_proposals() {
+        let numbers: Vec<u16> = (0..200).map(stage_number).collect();
+        assert!(!numbers.contains(&Stored::FRESH_STAGE));
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(numbers[64], 64);
     }
 }
