@@ -303,7 +303,9 @@ fn a_replica_is_the_same_alone_and_among_others() {
     let (many, one) = (both(&[1, 2], 2), both(&[2], 1));
     for (many, one) in [(&many.0, &one.0), (&many.1, &one.1)] {
         let off = (many.get(1) - one.get(0)).abs().max().double_value(&[]);
-        assert!(off < 1e-5, "{off}");
+        // Rounding is relative to the values: kernels sum in other orders from one processor to another.
+        let scale = one.abs().max().double_value(&[]);
+        assert!(off < 1e-5 * scale, "{off} at a scale of {scale}");
     }
 }
 
