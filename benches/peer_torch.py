@@ -17,7 +17,11 @@ is tried first to find the fastest.
 
 The networks are untrained, which changes no speed: batch-norm statistics are those of the noise pushed through, and the
 heads are scaled so that each logit has mean 0 and deviation 1 over the proposals.
+
+The packages of ONNX are imported where they are needed: `peer_scoring.py` takes the networks from here without them.
 """
+
+from __future__ import annotations
 
 import copy
 import ctypes
@@ -32,10 +36,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
-import onnxruntime
 import torch
-from onnx import TensorProto, helper
 from torch import Tensor, nn
 from torch.fx.experimental.optimization import fuse
 from torch.nn import functional
@@ -274,6 +275,9 @@ def export_network(
     network: nn.Module, example: Tensor, inputs: str, outputs: dict[str, Sequence[int]], path: Path
 ) -> str:
     """Writes one ONNX file and returns its SHA-256. `outputs` gives the shape of each output without the batch."""
+    import onnx
+    from onnx import TensorProto, helper
+
     with warnings.catch_warnings():
         # The classic exporter is deprecated, but needs no further package and writes neither functions nor side files.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -292,6 +296,8 @@ def export_network(
 
 
 def manifest(net: Net, generator_sha256: str, classifier_sha256: str) -> str:
+    import onnx
+
     describe = ", ".join(f'{label} = "label {label} of an untrained classifier"' for label in net.labels)
     picture = f'name = "x", layout = "NCHW", shape = {list(net.shape)}, range = [-1.0, 1.0]'
     return f"""format = 1
@@ -373,6 +379,10 @@ def variants(scorer: Scorer) -> dict[str, Scorer]:
 
 def joined_session(directory: Path, net: Net) -> onnxruntime.InferenceSession:
     """Generator, quantisation and classifier in one graph, from `z` to the two logits."""
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper
+
     bundle = directory / f"{net.name}.s2m"
     generator, classifier = onnx.load(bundle / "generator.onnx"), onnx.load(bundle / "classifier.onnx")
     generator = onnx.compose.add_prefix(generator, "generator/", rename_inputs=False)
@@ -474,6 +484,8 @@ def check(directory: Path) -> None:
     A pixel on the edge between two grey levels may be rounded up by one side and down by the other. Such pictures are
     counted, and logits are compared over the others as well as over all.
     """
+    import onnxruntime
+
     peer = Peer(directory)
     for net in NETS.values():
         torch.manual_seed(SEED + 1)
