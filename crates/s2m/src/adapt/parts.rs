@@ -227,9 +227,9 @@ impl Accepted {
 
     /// Scores fresh proposals of the prior until enough of them are accepted, or one of them is lost. Gives what they
     /// say, how many are lost, and their pool.
-    fn look<'s>(
+    fn look(
         &mut self,
-        search: &mut Search<'s>,
+        search: &mut Search<'_>,
         mixture: Option<&Mixture>,
         plan: Plan,
     ) -> Result<(Coverage, usize, Pool), Error> {
