@@ -27,7 +27,8 @@ pub struct Samples {
     pub shape: Vec<usize>,
     /// What the query says about each label of the model: it holds, it does not, or it is left open.
     pub labels: Vec<Option<bool>>,
-    /// Posterior of every label given the query: a row of as many numbers as the model has labels per sample.
+    /// Posterior of every label given the query: a row of as many numbers as the model has labels per sample; NaN where
+    /// the query has no density, which no sample of a positive margin and floor has.
     pub posteriors: Vec<f64>,
     /// Log of each importance weight, up to a constant that all samples of a query share.
     pub log_weights: Vec<f64>,

@@ -39,7 +39,7 @@ pub struct Stream {
     batch: usize,
     /// Positions looked at so far.
     seen: usize,
-    /// Positions without which the next batch must be full; no limit of its own where all calls are limited.
+    /// Positions within which the next batch must be full, or all of them where calls are limited.
     until: usize,
     /// Samples given so far.
     given: usize,
@@ -162,7 +162,8 @@ impl Stream {
     fn ahead(&self) -> Range<usize> {
         let missing = self.batch - self.waiting.len();
         let expected = missing as f64 / self.report.acceptance.max(1e-9);
-        let wanted = (expected as usize).clamp(self.maker.round(), LARGEST);
+        // A round of the networks may be larger than what is looked at together.
+        let wanted = (expected as usize).min(LARGEST).max(self.maker.round());
         let wanted = self.rule.whole(wanted);
         let end = self.seen + wanted;
         self.seen..if end > self.until { self.seen } else { end }

@@ -18,6 +18,7 @@ use s2m_data::gaussians::modes;
 use s2m_metrics::modes::nearest;
 use s2m_model::bundle;
 use s2m_model::manifest::LayoutName;
+use s2m_model::networks::RunSettings;
 use s2m_testkit::chi_square::chi_square_score;
 use s2m_testkit::exact::{self, Files, ToyGenerator, ToyLabels};
 use s2m_testkit::pictures::{Kind, pictures};
@@ -198,6 +199,18 @@ fn a_stream_is_the_same_whatever_the_batches_and_the_bank() {
         assert_eq!(large[0].log_weights, drawn.samples.log_weights[..250]);
         assert_eq!(large[0].posteriors[..500], drawn.samples.posteriors[..500]);
     }
+}
+
+/// A round of the networks that is larger than what a stream looks at together is no fault.
+#[test]
+fn a_stream_takes_networks_of_any_batch() {
+    let run = RunSettings {
+        batch: NonZeroUsize::new(20_000),
+        ..RunSettings::default()
+    };
+    let large = toy().on(run).query("A").unwrap();
+    let small = toy().query("A").unwrap();
+    assert_eq!(taken(&large, 10, 40), taken(&small, 10, 40));
 }
 
 /// All modes of the query are equally likely in a stream.
