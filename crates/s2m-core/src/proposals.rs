@@ -8,22 +8,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-/// What a stream of random numbers is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Latent input number `.0` of the generator.
-    Latent(u16),
-    /// The class of a proposal.
-    Class,
-    /// The number that decides whether a proposal is accepted.
-    Accept,
-    /// The offset of systematic resampling.
-    Resample,
-    /// Starting points of expectation-maximisation, and which points it holds out.
-    Mixture,
-    /// The component of a mixture that a proposal comes from.
-    Component,
-}
+pub use crate::streams::Purpose;
 
 /// All proposals of one seed and one adaptation stage (0: the prior).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,15 +78,7 @@ impl Proposals {
         let mut key = *b"\0\0\0\0\0\0\0\0s2m proposals, version 1";
         key[..8].copy_from_slice(&self.seed.to_le_bytes());
         let mut stream = ChaCha8Rng::from_seed(key);
-        let (kind, input) = match purpose {
-            Purpose::Latent(input) => (0, input),
-            Purpose::Class => (1, 0),
-            Purpose::Accept => (2, 0),
-            Purpose::Resample => (3, 0),
-            Purpose::Mixture => (4, 0),
-            Purpose::Component => (5, 0),
-        };
-        stream.set_stream(kind | u64::from(input) << 16 | u64::from(self.stage) << 32);
+        stream.set_stream(purpose.number() | u64::from(self.stage) << 32);
         stream.set_word_pos(2 * position);
         stream
     }

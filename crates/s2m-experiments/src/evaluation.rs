@@ -191,8 +191,10 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) bank: NonZeroUsize,
     /// Most generator calls per sample.
     pub(crate) most_calls: usize,
-    /// Folder for measurements and banks.
+    /// Folder for banks.
     pub(crate) work: PathBuf,
+    /// Folder for measurements.
+    pub(crate) measured: PathBuf,
     pub(crate) progress: &'a dyn Progress,
     /// Banks that are known to be whole.
     pub(crate) mined: RefCell<BTreeSet<PathBuf>>,
@@ -206,7 +208,7 @@ impl Evaluator<'_> {
         identity: &[&str],
         measure: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let folder = self.work.join("evaluations");
+        let folder = &self.measured;
         let whole = format!("{FORMAT}\n{}\n{}", self.samples, identity.join("\n"));
         let path = folder.join(format!("{name}-{}.json", &sha256(whole.as_bytes())[..12]));
         // One that cannot be read was written by another version, or is damaged: measured again.
@@ -215,7 +217,7 @@ impl Evaluator<'_> {
             return Ok(kept);
         }
         let measured = measure()?;
-        fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+        fs::create_dir_all(folder).map_err(Error::write(folder))?;
         let json = serde_json::to_string(&measured).expect("figures have only plain fields");
         write_whole(&path, json.as_bytes())?;
         Ok(measured)
@@ -331,6 +333,7 @@ impl Evaluator<'_> {
         let request = mine::Request {
             model: folder,
             proposals,
+            piece: mine::Piece::default(),
             seed: PROPOSAL_SEED,
             machine: self.machine.clone(),
             out: &bank,
@@ -359,6 +362,7 @@ mod tests {
             samples: NonZeroUsize::new(samples).unwrap(),
             bank: NonZeroUsize::new(5000).unwrap(),
             most_calls: MOST_CALLS,
+            measured: work.join("evaluations"),
             work: work.to_owned(),
             progress: &Silent,
             mined: RefCell::default(),

@@ -279,6 +279,7 @@ impl<'a> Bench<'a> {
             samples: self.request.samples,
             bank: self.request.samples.saturating_mul(steps),
             most_calls: evaluation::MOST_CALLS,
+            measured: self.request.work.join("evaluations"),
             work: self.request.work.to_owned(),
             progress: self.progress,
             mined: RefCell::default(),

@@ -31,8 +31,8 @@ pub const PILOT_BUDGET: usize = 1 << 17;
 /// Supported proposals that the search must find.
 pub const MIN_SUPPORTED: usize = 10;
 
-/// Standard errors between an estimate and its bound: a normal estimate exceeds it once in two hundred. Estimates of
-/// weights are skewed, and a cap stays where its estimate is low, so that once in a hundred is what comes of it.
+/// Standard errors between an estimate and its bound: a normal estimate exceeds it once in two hundred. `reject`, where
+/// estimates take part in choosing the cap, has [its own](reject::BOUND_ERRORS).
 pub const BOUND_ERRORS: f64 = 2.58;
 
 /// With a tail index above this, standard errors of weights mean little and no bound is given.
@@ -114,7 +114,8 @@ pub trait Sampler {
 
     /// Shows the positions of the proposals that are kept, ascending; one may repeat for `resample`.
     ///
-    /// Only after [`Next::Done`], and of the same history: there may be more of them than memory holds.
+    /// Only after [`Next::Done`], and of the same history: there may be more of them than memory holds. [`reject`] can be
+    /// asked before, and shows what the cap so far keeps.
     fn kept(&self, history: History<'_>, see: &mut dyn FnMut(usize));
 }
 

@@ -49,7 +49,7 @@ const LABEL_SIZE: usize = 20;
 const MOST_LABELS: usize = 8;
 
 /// Samples of a target in parts.
-const PARTS_SAMPLES: NonZeroUsize = NonZeroUsize::new(5000).expect("5000 is not zero");
+pub(crate) const PARTS_SAMPLES: NonZeroUsize = NonZeroUsize::new(5000).expect("5000 is not zero");
 
 /// Samples of a count of labels.
 const LABEL_SAMPLES: usize = 2000;
@@ -347,8 +347,12 @@ pub(crate) struct PartsFigures {
     /// Parts with at least half of the samples that they should have, and parts that there are.
     pub(crate) found: usize,
     pub(crate) parts: usize,
-    /// The distance of what is accepted from the target: `E_π (1 − c·q/(w·p))^+` over exact draws.
-    pub(crate) distance: f64,
+    /// The distance of what is drawn from the target, by exact draws: of `reject` `E_π (1 − c·q/(w·p))^+`, of `mh` the
+    /// coupling value, which is no smaller; none of `resample`.
+    pub(crate) distance: Option<f64>,
+    /// What the samples of all parts are short of in all, as a share of the samples.
+    #[serde(default)]
+    pub(crate) short: Option<f64>,
     pub(crate) tv_bound: Option<f64>,
     /// What the statement says may be missing.
     pub(crate) may_be_missing: Option<f64>,
@@ -357,31 +361,55 @@ pub(crate) struct PartsFigures {
 /// Exact draws on which a true distance is taken.
 const EXACT: usize = 20_000;
 
+/// How a target in parts is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PartsWay {
+    pub(crate) adapt: AdaptChoice,
+    pub(crate) sampler: SamplerChoice,
+}
+
+impl Default for PartsWay {
+    fn default() -> Self {
+        Self {
+            adapt: AdaptChoice::adaptive(),
+            sampler: SamplerChoice::Reject { tv: DEFAULT_TV },
+        }
+    }
+}
+
 /// Draws a target in parts once, unless that was done before.
 pub(crate) fn measure_parts(
     evaluator: &Evaluator<'_>,
     toy: &PartsToy,
+    way: &PartsWay,
     seed: u64,
-    samples: NonZeroUsize,
 ) -> Result<Finding<PartsFigures>, Error> {
-    let name = format!("parts-{}-seed-{seed}", toy.size);
-    let identity = format!("{toy:?} {samples} parts 2");
+    let usual = *way == PartsWay::default();
+    let (sampler, adapt) = (way.sampler.name(), way.adapt.name());
+    let (name, identity) = if usual {
+        ("parts".to_owned(), "parts 2".to_owned())
+    } else {
+        (format!("parts-{adapt}-{sampler}"), format!("{way:?} 1"))
+    };
+    let name = format!("{name}-{}-seed-{seed}", toy.size);
+    let identity = format!("{toy:?} {PARTS_SAMPLES} {identity}");
     evaluator.kept(&name, &[&identity], || {
-        draw_parts(evaluator, toy, seed, samples)
+        draw_parts(evaluator, toy, way, seed)
     })
 }
 
 fn draw_parts(
     evaluator: &Evaluator<'_>,
     toy: &PartsToy,
+    way: &PartsWay,
     seed: u64,
-    samples: NonZeroUsize,
 ) -> Result<Finding<PartsFigures>, Error> {
+    let samples = PARTS_SAMPLES;
     let bundle = toy.bundle()?;
     let settings = SampleSettings {
         seed: Some(seed),
-        sampler: SamplerChoice::Reject { tv: DEFAULT_TV },
-        adapt: AdaptChoice::adaptive(),
+        sampler: way.sampler,
+        adapt: way.adapt.clone(),
         ..SampleSettings::default()
     };
     let session = Session::open(&bundle, evaluator.machine, &settings, None)?;
@@ -389,6 +417,11 @@ fn draw_parts(
     let planned = match session.prepare(&session.weigh(&query)?, samples, evaluator.progress) {
         Err(s2m::Error::Refused(refusal)) => {
             return Ok(Finding::Refused(refusal.failure.to_string()));
+        }
+        Err(s2m::Error::Adapt(e)) => {
+            let reason = e.to_string();
+            let first = reason.lines().next().unwrap_or_default();
+            return Ok(Finding::Refused(first.to_owned()));
         }
         planned => planned?,
     };
@@ -408,9 +441,6 @@ fn draw_parts(
         Ok(kept) => kept,
         Err(failure) => return Ok(Finding::Refused(failure.to_string())),
     };
-    let Info::Reject(info) = kept.info else {
-        return Ok(Finding::Refused("not drawn by reject".to_owned()));
-    };
     let stored = planned.stored.as_ref();
     let may_be_missing =
         stored.and_then(|stored| missing_part(&stored.about.adaptation, drawn.log_weights.len()));
@@ -428,28 +458,62 @@ fn draw_parts(
     for latent in pool.normal_latents(&rows).chunks(toy.size) {
         counts[place(latent).0] += 1.0;
     }
-    let wanted = toy
-        .masses
-        .iter()
-        .map(|mass| 0.5 * mass * samples.get() as f64);
+    let wanted = toy.masses.iter().map(|mass| mass * samples.get() as f64);
+    let shortages = counts.iter().zip(wanted.clone());
+    let short: f64 = shortages.map(|(n, w)| (w - n).max(0.0)).sum();
     let exact = toy.exact(EXACT, seed);
     let mut ratios = vec![0.0; EXACT];
     if let Some(mixture) = stored.and_then(|stored| stored.mixture.as_ref()) {
         mixture.log_prior_ratios(&exact, &mut ratios);
     }
-    let lost = exact.chunks(toy.size).zip(&ratios).map(|(latent, ratio)| {
-        let log_weight = place(latent).1 + ratio;
-        (1.0 - (info.log_cap - log_weight).exp()).max(0.0)
-    });
+    let exact = exact.chunks(toy.size).zip(&ratios);
+    let log_weights: Vec<f64> = exact.map(|(z, ratio)| place(z).1 + ratio).collect();
+    let distance = match kept.info {
+        Info::Reject(info) => Some(beyond_cap(&log_weights, info.log_cap)),
+        Info::Mh(info) => Some(coupling(log_weights, toy.share, info.steps)),
+        Info::Resample(_) => None,
+    };
     Ok(Finding::Measured(PartsFigures {
         searched: target.searched,
         calls_per_sample: (target.searched + target.rows) as f64 / samples.get() as f64,
-        found: counts.iter().zip(wanted).filter(|(n, w)| *n >= w).count(),
+        found: counts
+            .iter()
+            .zip(wanted)
+            .filter(|(n, w)| **n >= 0.5 * w)
+            .count(),
         parts: toy.masses.len(),
-        distance: lost.sum::<f64>() / EXACT as f64,
+        distance,
+        short: Some(short / samples.get() as f64),
         tv_bound: error.tv_bound,
         may_be_missing,
     }))
+}
+
+/// `E_π (1 − c/w)^+` by weights of exact draws.
+fn beyond_cap(log_weights: &[f64], log_cap: f64) -> f64 {
+    let lost = log_weights
+        .iter()
+        .map(|w| (1.0 - (log_cap - w).exp()).max(0.0));
+    lost.sum::<f64>() / log_weights.len() as f64
+}
+
+/// `E_{x~q, y~π} (1 − p(max(w_x, w_y)))^K` by weights of exact draws alone: with `E_q w` known to be the share,
+/// `P_q(w > m) = share·E_π[1(w > m)/w]` and `p(m) = share·E_π min(1/w, 1/m)`.
+fn coupling(mut log_weights: Vec<f64>, share: f64, steps: usize) -> f64 {
+    log_weights.sort_by(f64::total_cmp);
+    let n = log_weights.len() as f64;
+    let mut above: f64 = log_weights.iter().map(|w| share / n * (-w).exp()).sum();
+    let (mut before, mut sum) = (0.0, 0.0);
+    for (below, w) in log_weights.iter().enumerate() {
+        let below = below as f64 + 1.0;
+        let own = share / n * (-w).exp();
+        above = (above - own).max(0.0);
+        let reached = (1.0 - above).max(0.0) * below / n;
+        let p = (above + below * own).min(1.0);
+        sum += (reached - before) * (1.0 - p).powf(steps as f64);
+        before = reached;
+    }
+    sum
 }
 
 /// Targets in separate parts, in spaces of several sizes.
@@ -475,7 +539,7 @@ fn in_parts(
         for masses in [[0.7, 0.25, 0.05], [0.68, 0.3, 0.02]] {
             let toy = PartsToy::new(size, 1e-3, &masses);
             let line = Line::measure(&toy.name(), seeds, |seed| {
-                measure_parts(evaluator, &toy, seed, PARTS_SAMPLES).map(Some)
+                measure_parts(evaluator, &toy, &PartsWay::default(), seed).map(Some)
             })?;
             missing.extend(line.missing());
             table.rows.push(vec![
@@ -487,7 +551,7 @@ fn in_parts(
                     .map(|(_, f)| format!("{} of {}", f.found, f.parts))
                     .collect::<Vec<_>>()
                     .join(", "),
-                line.cell(4, |f| Some(f.distance)),
+                line.cell(4, |f| f.distance),
                 line.cell(4, |f| f.tv_bound),
                 line.seeds(),
             ]);
@@ -518,13 +582,14 @@ mod tests {
             samples: PARTS_SAMPLES,
             bank: NonZeroUsize::MIN,
             most_calls: MOST_CALLS,
+            measured: work.path().join("evaluations"),
             work: work.path().to_owned(),
             progress: &Silent,
             mined: RefCell::default(),
         };
         for (share, seed) in [(2e-3, 0), (2e-3, 1), (1e-3, 8)] {
             let toy = PartsToy::new(16, share, &[0.7, 0.25, 0.05]);
-            let found = draw_parts(&evaluator, &toy, seed, PARTS_SAMPLES).unwrap();
+            let found = draw_parts(&evaluator, &toy, &PartsWay::default(), seed).unwrap();
             let figures = found.measured().unwrap();
             assert_eq!((figures.found, figures.parts), (3, 3), "{figures:?}");
             assert!(
@@ -532,7 +597,7 @@ mod tests {
                 "{figures:?}"
             );
             let bound = figures.tv_bound.unwrap_or(1.0);
-            assert!(figures.distance <= bound, "{figures:?}");
+            assert!(figures.distance.unwrap() <= bound, "{figures:?}");
             assert!(figures.may_be_missing.unwrap() <= 0.05, "{figures:?}");
         }
     }

@@ -165,6 +165,48 @@ impl Law {
         }
     }
 
+    /// The log weight up to which this share of the target lies; of laws without gaps.
+    pub(super) fn target_quantile(&self, share: f64) -> f64 {
+        if let Self::Listed(weights) = self {
+            let largest = weights[weights.len() - 1];
+            let weight = |w: &f64| (w - largest).exp();
+            let mut left = share * weights.iter().map(weight).sum::<f64>();
+            let found = weights.iter().find(|w| {
+                left -= weight(w);
+                left <= 0.0
+            });
+            return found.copied().unwrap_or(largest);
+        }
+        let [mut low, mut high] = GRID;
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if self.below(middle)[1] < share {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        0.5 * (low + high)
+    }
+
+    /// Share of the target above a log weight; of laws without gaps, and of listed ones.
+    pub(super) fn target_above(&self, log_weight: f64) -> f64 {
+        let Self::Listed(weights) = self else {
+            return 1.0 - self.below(log_weight)[1];
+        };
+        let largest = weights[weights.len() - 1];
+        let sum =
+            |from: usize| -> f64 { weights[from..].iter().map(|w| (w - largest).exp()).sum() };
+        sum(weights.partition_point(|w| *w <= log_weight)) / sum(0)
+    }
+
+    /// Log weights of the first proposals of a seed.
+    pub(super) fn log_weights(&self, seed: u64, count: usize) -> Vec<f64> {
+        let mut log_weights = vec![0.0; count];
+        self.fill(&Proposals::new(seed), 0, &mut log_weights);
+        log_weights
+    }
+
     /// Runs a sampler on proposals of this law.
     pub(super) fn drive(
         &self,

@@ -8,6 +8,7 @@ use s2m_core::diagnostics::expected_acceptance;
 use s2m_core::mixture::Mixture;
 use s2m_core::proposals::Proposals;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
+use s2m_core::streams;
 use s2m_core::weight::LogitError;
 use s2m_model::logits::Logits;
 
@@ -27,8 +28,8 @@ use crate::settings::DEFAULT_TV;
 /// Latents with more numbers than this are not adapted: covariances would not fit into memory.
 pub(crate) const MAX_SIZE: usize = 4096;
 
-/// Stages that a search may have; numbers above belong to other purposes.
-pub(crate) const MAX_STAGES: u16 = 64;
+/// Stages that a search may have.
+pub(crate) const MAX_STAGES: u16 = *streams::SEARCH.end();
 
 /// How the cost of a sample is judged by the weights of some proposals.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use s2m_core::mixture::{Covariance, Mixture, Parts};
+use s2m_core::streams;
 use s2m_model::bundle::{Bundle, sha256};
 use s2m_model::disk::read_plain;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::AdaptError;
 use super::choice::MAX_COMPONENTS;
 use super::record::{Record, covariance_name};
-use super::search::{MAX_SIZE, MAX_STAGES};
+use super::search::MAX_SIZE;
 use crate::draw::Target;
 use crate::error::Error;
 use crate::output::Staging;
@@ -122,7 +123,7 @@ impl Stored {
     }
 
     /// The stage for proposals to be sampled from: one that no search has used.
-    pub(crate) const FRESH_STAGE: u16 = MAX_STAGES + 1;
+    pub(crate) const FRESH_STAGE: u16 = streams::FRESH;
 
     /// Writes the files into a folder of an output.
     pub(crate) fn write(&self, staging: &Staging, folder: &str) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use s2m_core::mixture::Mixture;
 use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::streams;
 use s2m_core::weight::LogitError;
 
 use super::search::Search;
@@ -28,9 +29,6 @@ const NOTED: usize = 3;
 /// Sizes of steps, in turn: which one fits depends on how narrow a part is.
 const SIZES: [f64; 3] = [0.2, 0.35, 0.5];
 
-/// First stage of the walks' random numbers; searches, judges and samples use others.
-const FIRST_STAGE: u16 = 1 << 14;
-
 /// Latents of one part, and their log weights under the prior.
 pub(super) struct Walked {
     pub(super) points: Vec<f32>,
@@ -39,6 +37,13 @@ pub(super) struct Walked {
 
 /// Generator calls of one walk.
 pub(super) const CALLS: usize = WALKERS * STEPS;
+
+/// The stage of one step of a walk; after some two hundred walks their numbers come again.
+fn stage(number: u16, step: usize) -> u16 {
+    let (first, last) = (*streams::WALKS.start(), *streams::WALKS.end());
+    let walks = usize::from(last - first + 1) / STEPS;
+    first + (usize::from(number) % walks * STEPS + step) as u16
+}
 
 /// Walks from a latent with a weight; `number` tells walks of one search apart.
 pub(super) fn walk(
@@ -55,7 +60,7 @@ pub(super) fn walk(
         log_scores: Vec::new(),
     };
     for step in 0..STEPS {
-        let stage = FIRST_STAGE + number * STEPS as u16 + step as u16;
+        let stage = stage(number, step);
         let proposals = Proposals::new(search.session.seed).at_stage(stage);
         let around = Mixture::around(&at, size, SIZES[step % SIZES.len()]);
         let around = Arc::new(around.map_err(|e| super::AdaptError::Fit(e.into()))?);
@@ -91,4 +96,21 @@ pub(super) fn walk(
     }
     search.calls += CALLS;
     Ok(walked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_walk_leaves_the_stages_of_walks() {
+        assert_eq!(stage(0, 0), *streams::WALKS.start());
+        assert_eq!(stage(3, 5), *streams::WALKS.start() + 3 * STEPS as u16 + 5);
+        for number in 0..=u16::MAX {
+            assert!(
+                streams::WALKS.contains(&stage(number, STEPS - 1)),
+                "{number}"
+            );
+        }
+    }
 }
