@@ -30,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
     let request = mine::Request {
         model: &model,
         proposals: NonZeroUsize::new(PROPOSALS).context("not zero")?,
+        piece: mine::Piece::default(),
         seed: 1,
         machine: Machine::default(),
         out: &bank,

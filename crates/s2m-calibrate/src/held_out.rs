@@ -5,6 +5,7 @@
 use s2m_core::joint::{SetLogits, SetShape};
 use s2m_core::labels::LabelSet;
 use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::streams;
 use s2m_core::weight::Evidence;
 use s2m_data::view::Positive;
 use s2m_data::{Items, Values};
@@ -16,9 +17,6 @@ use s2m_show::progress::Progress;
 
 use super::Engine;
 use crate::Error;
-
-/// Proposals of calibration are those of this stage, so that no sample is ever one of them.
-const STAGE: u16 = 60_000;
 
 /// Which half of the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -333,7 +331,7 @@ pub(crate) fn generated_rows(
     progress: &dyn Progress,
 ) -> Result<Rows, Error> {
     let seed = bundle.manifest().provenance.seed.unwrap_or(0);
-    let proposals = Proposals::new(seed).at_stage(STAGE);
+    let proposals = Proposals::new(seed).at_stage(streams::CALIBRATION);
     let scorer = Scorer::open_with_members(bundle, engine.runtime, &engine.run)?;
     let mut rows = Rows {
         classes: bundle.labels().len(),

@@ -10,6 +10,7 @@
 //! - [`found`], `page`: the report, as JSON and as a page, both kept in the bundle.
 //!
 //! Needs neither libtorch nor the training run: a bundle and its data do.
+#![warn(missing_docs)]
 
 mod audit;
 mod choose;

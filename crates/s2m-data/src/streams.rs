@@ -1,9 +1,10 @@
 //! Which random numbers belong to what, so that no two uses of one seed share any.
 //!
-//! Generated items use the same keyed numbers at the low stages (0 is the prior, then one for each
-//! adaptation), so data counts down from the last stage: a toy's noise is never a generator's latent.
+//! Generated items use the same keyed numbers at other stages, all of them in one list: a toy's noise is never a
+//! generator's latent.
 
 use s2m_core::proposals::Proposals;
+use s2m_core::streams;
 
 use crate::dataset::Part;
 
@@ -24,15 +25,14 @@ pub(crate) enum Use {
 
 /// The random numbers of a seed for one use; number k belongs to item k.
 pub(crate) fn numbers(seed: u64, purpose: Use) -> Proposals {
-    let from_the_end = match purpose {
-        Use::View => 0,
-        Use::Split => 1,
-        Use::Draw(Part::Train) => 2,
-        Use::Draw(Part::Test) => 3,
-        Use::TestPart => 4,
-        Use::WrongLabel => 5,
-    };
-    Proposals::new(seed).at_stage(u16::MAX - from_the_end)
+    Proposals::new(seed).at_stage(match purpose {
+        Use::View => streams::OBSERVED,
+        Use::Split => streams::SPLIT,
+        Use::Draw(Part::Train) => streams::TOY_TRAINING,
+        Use::Draw(Part::Test) => streams::TOY_TEST,
+        Use::TestPart => streams::TEST_SET,
+        Use::WrongLabel => streams::LABEL_NOISE,
+    })
 }
 
 /// A uniform number in `(0, 1)` to one of `0 … count − 1`.

@@ -3,6 +3,7 @@
 //! Real and generated items go through one feature network, and generated ones through a referee where
 //! there is one. Each query is measured on its own against the real items that satisfy it, where their
 //! labels are known, and all queries together. [`demo`] draws from bundles whose truth is known.
+#![warn(missing_docs)]
 
 pub mod demo;
 mod error;

@@ -4,6 +4,7 @@
 //!
 //! Works out what the generator takes and gives, brings the data to its size, writes the run file that
 //! `s2m-train classifier` trains by, and takes the bundle from there. A run that was stopped goes on.
+#![warn(missing_docs)]
 
 pub mod calibrate;
 mod choice;

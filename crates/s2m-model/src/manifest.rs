@@ -1,6 +1,7 @@
 //! `model.toml`: what a bundle says about itself. A misspelt key is an error that names the key.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use s2m_core::calibration::correction::Correction;
 use s2m_core::calibration::isotonic::Curve;
@@ -250,6 +251,15 @@ pub enum LayoutName {
     /// Height, width, channels.
     #[serde(rename = "NHWC")]
     Nhwc,
+}
+
+impl fmt::Display for LayoutName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nchw => "NCHW",
+            Self::Nhwc => "NHWC",
+        })
+    }
 }
 
 impl ItemEntry {

@@ -9,6 +9,7 @@ use ort::session::SessionInputValue;
 use ort::value::{DynValue, Tensor};
 use prost::Message as _;
 use s2m_core::proposals::Proposals;
+use s2m_core::streams;
 use thiserror::Error;
 
 use crate::bundle::{MAX_NETWORK, list, sha256};
@@ -24,9 +25,6 @@ use crate::runtime::Runtime;
 
 /// Items of the trial run, where the file does not fix its batch.
 const TRIAL: usize = 16;
-
-/// Proposals of the trial are those of this stage, so that no sample is ever one of them.
-const STAGE: u16 = 60_001;
 
 /// Inputs called so are classes, where their size allows it.
 const CLASS_NAMES: &[&str] = &[
@@ -375,7 +373,7 @@ impl Trial {
             .unwrap_or(TRIAL);
         let part = Part::made(file, bytes.to_vec(), "", "");
         let mut stage = part.open(runtime, &RunSettings::default(), 1)?;
-        let proposals = Proposals::new(0).at_stage(STAGE);
+        let proposals = Proposals::new(0).at_stage(streams::TRIAL);
         let numbers: Vec<u64> = (0..items as u64).collect();
         let mut given: Vec<(String, SessionInputValue<'_>)> = Vec::new();
         for (at, latent) in (0_u16..).zip(latents) {
@@ -515,7 +513,7 @@ impl Trial {
             _ => (String::new(), ""),
         };
         decided.push(format!(
-            "items: {taken}pictures of {height} by {width} pixels in {} ({layout:?}){whence}, values from {} to {}",
+            "items: {taken}pictures of {height} by {width} pixels in {} ({layout}){whence}, values from {} to {}",
             in_words_of_colour(channels),
             range[0],
             range[1]
@@ -631,7 +629,7 @@ mod tests {
         );
         assert_eq!(
             decided,
-            "items: 12 numbers each, taken as pictures of 2 by 2 pixels in colour (Nchw), as in the data, values from 0 to 1"
+            "items: 12 numbers each, taken as pictures of 2 by 2 pixels in colour (NCHW), as in the data, values from 0 to 1"
         );
         let (item, _) = flat(Some(LayoutName::Nhwc), [2, 2, 3]);
         assert_eq!(
@@ -660,7 +658,7 @@ mod tests {
             probed.decided,
             [
                 "noise: input `z` of shape [3], uniform on (-1, 1)",
-                "items: pictures of 2 by 2 pixels in colour (Nchw), values from -3 to 3"
+                "items: pictures of 2 by 2 pixels in colour (NCHW), values from -3 to 3"
             ]
         );
         let said = Said {

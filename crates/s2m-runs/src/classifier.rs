@@ -22,16 +22,21 @@ pub struct ClassifierSettings {
     pub only: Vec<String>,
     /// Passes over the training items.
     pub epochs: u64,
+    /// Items of a step.
     pub batch: i64,
+    /// Numbers that training computes with.
     #[serde(default)]
     pub precision: Precision,
     /// How weights lie in the bundle's files.
     #[serde(default, skip_serializing_if = "Stored::is_default")]
     pub stored: Stored,
+    /// Steps between two lines of the log.
     #[serde(default = "every_1000")]
     pub log_every: u64,
+    /// Steps between two checkpoints.
     #[serde(default = "every_1000")]
     pub checkpoint_every: u64,
+    /// The trunk below the heads.
     pub network: TrunkSettings,
     /// How D_v is fitted.
     #[serde(default)]
@@ -42,10 +47,12 @@ pub struct ClassifierSettings {
     /// Draws every label equally often; the exported outputs are those of the data all the same.
     #[serde(default, skip_serializing_if = "is_false")]
     pub balance: bool,
+    /// The optimiser of all heads.
     pub optimizer: OptimizerSettings,
     /// Whether an output per label set is learnt, or how; by default where there are two labels or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joint: Option<JointChoice>,
+    /// How the bundle is calibrated in the end.
     #[serde(default)]
     pub calibration: CalibrationSettings,
     /// The paper's own settings for this data, kept in the bundle.
@@ -134,12 +141,16 @@ fn check_frozen(settings: &ClassifierSettings) -> Result<(), Error> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TrunkSettings {
+    /// LeNet5, for grey images of 28×28.
     Lenet5 {},
+    /// Fully connected layers, for points.
     Mlp {
         /// Layers; the last one's outputs are the features.
         hidden: Vec<i64>,
     },
+    /// MobileNetV2.
     MobilenetV2 {},
+    /// ResNet-9.
     Resnet9 {
         /// Outputs of the first layer; the features are eight times as many.
         #[serde(default = "width_64")]
@@ -147,6 +158,7 @@ pub enum TrunkSettings {
     },
     /// A network from elsewhere, which is not trained.
     Onnx {
+        /// The ONNX file.
         file: PathBuf,
         /// An output or a value inside the graph; the only output where left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,15 +207,18 @@ impl Way {
     deny_unknown_fields
 )]
 pub enum RealSettings {
+    /// Trained together with the class head, on one trunk: the paper's way.
     Shared {
         /// Passes for the trunk and D_r alone, before those for all heads together.
         #[serde(default, skip_serializing_if = "is_zero")]
         class_epochs: u64,
     },
+    /// Trained on a trunk that no longer changes.
     Frozen {
         /// Passes for the other heads, after those for the trunk.
         epochs: u64,
     },
+    /// Trained on a trunk of its own, which sees blurred images.
     Smoothed {},
 }
 
@@ -257,7 +272,9 @@ fn items() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum JointChoice {
+    /// Whether they are.
     Switch(bool),
+    /// How.
     Settings(JointSettings),
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `s2m` writes a run file, starts `s2m-train KIND RUN.toml --out FOLDER`, and reads the folder once the program has
 //! ended. Every run file is a type here, and is written and read by it alone.
+#![warn(missing_docs)]
 
 pub mod classifier;
 mod ended;

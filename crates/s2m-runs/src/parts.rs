@@ -21,6 +21,7 @@ pub enum Precision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stored {
+    /// 32 bits.
     #[default]
     Float32,
     /// 16 bits, 10 of them after the point.
@@ -28,6 +29,7 @@ pub enum Stored {
 }
 
 impl Stored {
+    /// Whether it is the default, which run files leave out.
     #[allow(
         clippy::trivially_copy_pass_by_ref,
         reason = "serde passes a reference"
@@ -59,6 +61,7 @@ pub struct Augment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Edge {
+    /// Black.
     #[default]
     Black,
     /// The picture again, mirrored at its edge.
@@ -111,20 +114,28 @@ impl Augment {
     deny_unknown_fields
 )]
 pub enum OptimizerSettings {
+    /// Adam.
     Adam {
+        /// The learning rate.
         learning_rate: f64,
+        /// How long the mean of gradients remembers.
         #[serde(default = "beta1")]
         beta1: f64,
+        /// How long the mean of their squares does.
         #[serde(default = "beta2")]
         beta2: f64,
+        /// How the rate goes on.
         #[serde(default, skip_serializing_if = "Schedule::is_constant")]
         schedule: Schedule,
         /// Share of the steps over which the rate rises.
         #[serde(default, skip_serializing_if = "is_none")]
         warm_up: f64,
     },
+    /// Stochastic gradient descent.
     Sgd {
+        /// The learning rate.
         learning_rate: f64,
+        /// How much of the step before is kept.
         #[serde(default)]
         momentum: f64,
         /// Looks ahead by one step of the momentum.
@@ -133,6 +144,7 @@ pub enum OptimizerSettings {
         /// So much of every weight is added to its gradient.
         #[serde(default, skip_serializing_if = "is_none")]
         weight_decay: f64,
+        /// How the rate goes on.
         #[serde(default, skip_serializing_if = "Schedule::is_constant")]
         schedule: Schedule,
         /// Share of the steps over which the rate rises.
@@ -161,6 +173,7 @@ pub(crate) fn is_false(key: &bool) -> bool {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
+    /// As it is.
     #[default]
     Constant,
     /// Half a cosine from the rate at the first step to zero after the last one.

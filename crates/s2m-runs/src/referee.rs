@@ -11,12 +11,17 @@ use crate::parts::{Augment, OptimizerSettings, Precision};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RefereeSettings {
+    /// Seed of initial weights and of the order of items.
     #[serde(default)]
     pub seed: u64,
+    /// Epochs.
     pub epochs: u64,
+    /// Items of a step.
     pub batch: i64,
+    /// Steps between two lines of the log.
     #[serde(default = "every_1000")]
     pub log_every: u64,
+    /// The trunk below its one head.
     #[serde(default = "lenet5", skip_serializing_if = "is_lenet5")]
     pub network: TrunkSettings,
     /// How pictures are changed before they are seen; not at all where left out.
@@ -25,9 +30,12 @@ pub struct RefereeSettings {
     /// Judges a picture and its mirror image, and takes the mean of the two.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
+    /// The optimiser.
     pub optimizer: OptimizerSettings,
+    /// Numbers that training computes with.
     #[serde(default)]
     pub precision: Precision,
+    /// The dataset, with all labels known.
     pub data: DataRecipe,
 }
 

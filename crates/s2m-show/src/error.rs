@@ -5,30 +5,57 @@ use thiserror::Error;
 /// Why a picture could not be drawn or written.
 #[derive(Debug, Error)]
 pub enum Error {
+    /// A picture without pixels.
     #[error("a picture needs at least one pixel, got {width} x {height}")]
-    Empty { width: u32, height: u32 },
+    Empty {
+        /// Pixels from left to right.
+        width: u32,
+        /// Pixels from top to bottom.
+        height: u32,
+    },
+    /// A number of channels that PNG files do not have.
     #[error("a picture has 1 to 4 channels, got {0}")]
     Channels(u8),
+    /// A number of bits that PNG files do not have.
     #[error("a picture has 1, 2, 4, 8 or 16 bits for each level, got {0}")]
     Bits(u8),
+    /// Levels that do not fit the size.
     #[error(
         "a picture of {width} x {height} with {channels} channels needs {wanted} levels, got {got}"
     )]
     LevelCount {
+        /// Pixels from left to right.
         width: u32,
+        /// Pixels from top to bottom.
         height: u32,
+        /// Levels of a pixel.
         channels: u8,
+        /// Levels of the whole picture.
         wanted: u128,
+        /// Levels that were given.
         got: usize,
     },
+    /// A level that the bits cannot hold.
     #[error("level {index} is {level}, more than {bits} bits can hold")]
-    LevelTooLarge { index: usize, level: u16, bits: u8 },
+    LevelTooLarge {
+        /// Which level.
+        index: usize,
+        /// Its value.
+        level: u16,
+        /// Bits for each level.
+        bits: u8,
+    },
+    /// A grid of pictures that have different sizes.
     #[error("picture {index} of the grid is {got:?} pixels, the first is {wanted:?}")]
     SizesDiffer {
+        /// Which picture.
         index: usize,
+        /// Size of the first.
         wanted: (u32, u32),
+        /// Its own size.
         got: (u32, u32),
     },
+    /// The PNG encoder failed.
     #[error("writing the PNG")]
     Encode(#[from] png::EncodingError),
 }

@@ -1,6 +1,7 @@
 //! What people look at: pictures of samples, pages that hold all that they show, and what long work says.
 //!
 //! Nothing here knows of models or queries.
+#![warn(missing_docs)]
 
 mod error;
 pub mod page;

@@ -8,6 +8,10 @@ pub trait Progress: Sync {
     fn at(&self, _done: u64) {}
     /// It is over.
     fn end(&self) {}
+    /// Whether nobody waits any longer; asked after every [`at`](Self::at), and the work then ends in an error.
+    fn stopped(&self) -> bool {
+        false
+    }
     /// Something to know while waiting, between pieces of work.
     fn note(&self, _text: &str) {}
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail, ensure};
 use s2m_calibrate::class_at;
 use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::streams;
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_model::bundle::{Generator, sha256};
 use s2m_model::disk::{read_plain, read_plain_text};
@@ -32,9 +33,6 @@ use crate::objectives::{Code, ObjectiveSettings, Output};
 use crate::parameters::Parameters;
 use crate::progress::Progress;
 use crate::replica::{self, Replica, is_picture, titles};
-
-/// Proposals that classifiers are trained on are those of this stage, so that no sample is ever one of them.
-const STAGE: u16 = 60_002;
 
 /// Items that are made at a time.
 const PIECE: usize = 1024;
@@ -503,7 +501,7 @@ impl Own {
         let bytes = read_plain(&folder.join(&entry.file))
             .with_context(|| format!("network `{}` of the generator", entry.file))?;
         let renderer = Renderer::of(part, &machine.runtime, &machine.run)?;
-        let proposals = Proposals::new(own.seed).at_stage(STAGE);
+        let proposals = Proposals::new(own.seed).at_stage(streams::TRAINING);
         let count = own.items as usize;
         let class = |number: u64| {
             let prior = entry.class.as_ref().map(|class| class.prior.as_slice());

@@ -24,6 +24,7 @@ pub(crate) fn run(folder: &Path, out: &mut dyn Write) -> Result<(), Box<dyn Erro
     let bank = mine::Request {
         model: Path::new("gaussians-exact"),
         proposals: NonZeroUsize::new(20_000).ok_or("20,000 is not zero")?,
+        piece: mine::Piece::default(),
         seed: 0,
         machine: model.machine(),
         out: folder,

@@ -166,7 +166,12 @@ impl Ask {
     /// A short draw fixes the sampler's settings first, and all samples then have one law: the error that
     /// [`Stream::report`] states is that of each. Memory does not grow with what is taken.
     pub fn stream(&self, batch: usize) -> Result<Stream, Error> {
-        Stream::open(self, batch)
+        self.stream_with(batch, &Silent)
+    }
+
+    /// The same, telling somebody how far the short draw is.
+    pub fn stream_with(&self, batch: usize, progress: &dyn Progress) -> Result<Stream, Error> {
+        Stream::open(self, batch, progress)
     }
 
     /// What is asked for.
@@ -174,9 +179,24 @@ impl Ask {
         &self.query
     }
 
+    /// How it is drawn.
+    pub fn settings(&self) -> &SampleSettings {
+        &self.settings
+    }
+
+    /// Who is asked.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Whether proposals come from anything but the prior.
+    pub(crate) fn draws_adapted(&self) -> bool {
+        self.proposal.is_some() || !self.settings.adapt.is_none()
+    }
+
     /// Whether proposals come from a bank, or from anything but the prior.
     pub(crate) fn draws_elsewhere(&self) -> bool {
-        self.bank.is_some() || self.proposal.is_some() || !self.settings.adapt.is_none()
+        self.bank.is_some() || self.draws_adapted()
     }
 
     /// Checks the settings, loads ONNX Runtime, and opens the bank.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use s2m_core::diagnostics::summarise;
-use s2m_core::labels::{LabelSet, Quoted};
+use s2m_core::labels::{LabelSet, Labels, Quoted};
 use s2m_core::log_sum_exp;
 use s2m_core::query::Query;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
@@ -113,8 +113,7 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
     progress.end();
     let labels = bundle.labels();
     let (sets, log_all) = if labels.len() <= MAX_JOINT_LABELS {
-        let sets = (1..=labels.all().bits()).map(LabelSet::from_bits).collect();
-        (sets, None)
+        (every(labels), None)
     } else {
         let top = request.top.ok_or_else(|| {
             Error::Setting(format!(
@@ -125,10 +124,61 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
         let (sets, log_all) = largest(&session, &pool, proposals, top)?;
         (sets, Some(log_all))
     };
+    let mut found = look_at_all(&session, &mut pool, proposals, (sets, log_all), progress)?;
+    if let Some(top) = request.top {
+        found.keep_largest(top);
+    }
+    if !request.settings.adapt.is_none() {
+        for class in &mut found.classes {
+            let query = Query::parse(&class.query, labels)?;
+            class.adapted = adapted(&session, &query, progress)?;
+        }
+    }
+    Ok(found)
+}
+
+/// The same for all proposals of a pool that is there already; the largest where there are more than `most`.
+pub(crate) fn by_pool(
+    session: &Session,
+    pool: &mut Pool,
+    most: usize,
+    progress: &dyn Progress,
+) -> Result<Found, Error> {
+    let (labels, proposals) = (session.bundle.labels(), pool.len());
+    if labels.all().bits() <= most as u64 {
+        return look_at_all(session, pool, proposals, (every(labels), None), progress);
+    }
+    let (sets, log_all) = largest(session, pool, proposals, most)?;
+    let mut found = look_at_all(session, pool, proposals, (sets, Some(log_all)), progress)?;
+    found.keep_largest(most);
+    Ok(found)
+}
+
+impl Found {
+    fn keep_largest(&mut self, top: usize) {
+        self.classes.sort_by(|a, b| b.share.total_cmp(&a.share));
+        self.classes.truncate(top);
+    }
+}
+
+/// Every joint class.
+fn every(labels: &Labels) -> Vec<LabelSet> {
+    (1..=labels.all().bits()).map(LabelSet::from_bits).collect()
+}
+
+/// Looks at these joint classes; the log of the mean weight of all is given where there are others.
+fn look_at_all(
+    session: &Session,
+    pool: &mut Pool,
+    proposals: usize,
+    (sets, log_all): (Vec<LabelSet>, Option<f64>),
+    progress: &dyn Progress,
+) -> Result<Found, Error> {
+    let labels = session.bundle.labels();
     let mut classes = Vec::new();
     let mut masses = Vec::new();
     for query in sets.into_iter().filter_map(|set| Query::joint(set, labels)) {
-        let (class, mass) = look(&session, &mut pool, &query, proposals, progress)?;
+        let (class, mass) = look(session, pool, &query, proposals, progress)?;
         classes.push(class);
         masses.push(mass);
     }
@@ -137,23 +187,11 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
     for (class, mass) in classes.iter_mut().zip(&masses) {
         class.share = (mass - total).exp();
     }
-    if let Some(top) = request.top {
-        classes.sort_by(|a, b| b.share.total_cmp(&a.share));
-        classes.truncate(top);
-    }
-    if !request.settings.adapt.is_none() {
-        for class in &mut classes {
-            let query = Query::parse(&class.query, labels)?;
-            class.adapted = adapted(&session, &query, progress)?;
-        }
-    }
-    let joint_classes = labels.all().bits();
-    let reach = reach(&session, &mut pool, proposals, progress)?;
     Ok(Found {
         proposals,
-        joint_classes,
-        posterior: weigh::posterior(&bundle, &request.settings)?.name(),
-        reach,
+        joint_classes: labels.all().bits(),
+        posterior: weigh::posterior(&session.bundle, &session.settings)?.name(),
+        reach: reach(session, pool, proposals, progress)?,
         classes,
     })
 }

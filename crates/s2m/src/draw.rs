@@ -155,6 +155,16 @@ impl Drawn {
     }
 }
 
+/// Sees the rows that are kept so far, all of them, in the order of their positions.
+pub(crate) type Watch<'w> = &'w mut dyn FnMut(&Pool, &Target, &[u64]) -> Result<(), Error>;
+
+/// Proposals that a watched draw scores between two looks, at least.
+const WATCHED: usize = 512;
+
+/// Of what was scored so far, the share that is scored between two looks, at least: the number of looks then
+/// grows with the logarithm of a draw.
+const WATCHED_SHARE: usize = 8;
+
 /// Runs a sampler for one query over a pool.
 pub fn draw(
     pool: &mut Pool,
@@ -163,6 +173,19 @@ pub fn draw(
     goal: Goal,
     progress: &dyn Progress,
 ) -> Result<Drawn, Error> {
+    draw_watched(pool, target, (choice, goal), None, progress)
+}
+
+/// The same, with somebody who sees what `reject` keeps by the cap that it has so far. A cap that grows later takes
+/// some of it back; other samplers decide at the end.
+pub(crate) fn draw_watched(
+    pool: &mut Pool,
+    target: &mut Target,
+    (choice, goal): (SamplerChoice, Goal),
+    watch: Option<Watch<'_>>,
+    progress: &dyn Progress,
+) -> Result<Drawn, Error> {
+    let mut watch = watch.filter(|_| choice.tells_early());
     let offset = pool.proposals().uniform(Purpose::Resample, 0);
     let mut sampler = choice.sampler(goal, offset);
     let (mut log_weights, mut log_uniforms) = (pool.column(), pool.column());
@@ -179,17 +202,33 @@ pub fn draw(
             Next::Done(draw) => break Ok(draw),
             Next::Failed(failure) => break Err(failure),
             Next::Score(count) => {
-                let (first, last) = (log_weights.len(), log_weights.len() + count.get());
-                target.ensure(pool, last, progress)?;
-                let mut weighed = first;
-                weigh(pool, target, first..last, &mut |weights| {
-                    let positions = weighed..weighed + weights.len();
-                    weighed = positions.end;
-                    let uniforms = uniforms(pool, &target.sequence, positions.clone());
-                    let (weights, uniforms) = left(pool, target, positions, weights, uniforms)?;
-                    log_weights.append(&weights)?;
-                    Ok(log_uniforms.append(&uniforms)?)
-                })?;
+                let last = log_weights.len() + count.get();
+                while log_weights.len() < last {
+                    let first = log_weights.len();
+                    let last = match watch {
+                        None => last,
+                        Some(_) => last.min(first + WATCHED.max(first / WATCHED_SHARE)),
+                    };
+                    target.ensure(pool, last, progress)?;
+                    let mut weighed = first;
+                    weigh(pool, target, first..last, &mut |weights| {
+                        let positions = weighed..weighed + weights.len();
+                        weighed = positions.end;
+                        let uniforms = uniforms(pool, &target.sequence, positions.clone());
+                        let (weights, uniforms) = left(pool, target, positions, weights, uniforms)?;
+                        log_weights.append(&weights)?;
+                        Ok(log_uniforms.append(&uniforms)?)
+                    })?;
+                    if let Some(watch) = &mut watch {
+                        let history = History {
+                            log_weights: &log_weights,
+                            log_uniforms: &log_uniforms,
+                        };
+                        let mut so_far = pool.column();
+                        keep(sampler.as_ref(), history, &target.sequence, &mut so_far)?;
+                        watch(pool, target, &so_far.read(0..so_far.len())?)?;
+                    }
+                }
             }
         }
     };
@@ -203,6 +242,9 @@ pub fn draw(
         keep(sampler.as_ref(), history, &target.sequence, &mut kept)?;
         log_weights.check()?;
         log_uniforms.check()?;
+        if let Some(watch) = watch {
+            watch(pool, target, &kept.read(0..kept.len())?)?;
+        }
     }
     Ok(Drawn {
         outcome,

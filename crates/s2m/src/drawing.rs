@@ -11,7 +11,7 @@ use s2m_core::weight::Weighting;
 use s2m_model::disk::Column;
 
 use crate::adapt::{Record, missing_part};
-use crate::draw::{Drawn, Target, draw};
+use crate::draw::{Drawn, Target, Watch, draw_watched};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::presence::{self, Cause};
@@ -78,6 +78,15 @@ impl Others {
 impl<'j> Job<'j> {
     /// Runs the sampler and gathers what there is to say; gives the pool back, for making items.
     pub(crate) fn draw(self, progress: &dyn Progress) -> Result<(Drawing, &'j Pool), Error> {
+        self.draw_watched(None, progress)
+    }
+
+    /// The same, with somebody who sees what is kept so far.
+    pub(crate) fn draw_watched(
+        self,
+        watch: Option<Watch<'_>>,
+        progress: &dyn Progress,
+    ) -> Result<(Drawing, &'j Pool), Error> {
         let Self {
             session,
             pool,
@@ -104,7 +113,7 @@ impl<'j> Job<'j> {
             outcome,
             kept,
             log_weights,
-        } = draw(pool, &mut target, settings.sampler, goal, progress)?;
+        } = draw_watched(pool, &mut target, (settings.sampler, goal), watch, progress)?;
         let mut drawn = outcome.map_err(|failure| {
             let failure = failure.after(target.searched);
             Refusal::of(failure, &target.weighting, settings.sampler)
@@ -200,6 +209,7 @@ impl Drawing {
                 floor: target.weighting.floor(),
                 ..target.applied
             },
+            labelling: bundle.manifest().labelling.model,
             classes: target
                 .classes
                 .iter()

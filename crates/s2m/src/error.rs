@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::adapt::AdaptError;
 use crate::drawing::Refusal;
+use crate::progress::Progress;
 
 /// Why a request could not run.
 #[derive(Debug, Error)]
@@ -70,6 +71,9 @@ pub enum Error {
     /// The query has no samples: an answer, and no fault.
     #[error(transparent)]
     Refused(Box<Refusal>),
+    /// Nobody waited for the end any longer.
+    #[error("stopped before the end")]
+    Stopped,
     /// The output folder cannot be made.
     #[error(transparent)]
     Staging(#[from] StagingError),
@@ -112,16 +116,26 @@ impl From<Refusal> for Error {
 }
 
 impl Error {
-    /// Whether the same request may end otherwise another time: the disk is full, or memory.
+    /// Whether the same request may end otherwise another time: the disk is full, or memory, or somebody stopped it.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(
             self,
             Self::Write { .. }
+                | Self::Stopped
                 | Self::Journal(_)
                 | Self::Network(_)
                 | Self::Scratch(_)
                 | Self::Staging(_)
         )
+    }
+
+    /// Tells how far work is; an error where nobody waits for it any longer.
+    pub(crate) fn unless_stopped(progress: &dyn Progress, done: u64) -> Result<(), Self> {
+        progress.at(done);
+        if progress.stopped() {
+            return Err(Self::Stopped);
+        }
+        Ok(())
     }
 
     /// Names the path in an error of writing.

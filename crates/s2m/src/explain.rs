@@ -17,11 +17,12 @@ use crate::cover;
 use crate::draw::{Claim, Target, claimed, draw, unclaimed};
 use crate::drawing::Refusal;
 use crate::error::Error;
+use crate::model::Model;
 use crate::models;
 use crate::output::csv_fields;
 use crate::pool::{Origin, Pool};
 use crate::progress::Progress;
-use crate::report::{RuleName, Shared, Taken};
+use crate::report::{Report, RuleName, Shared, Taken};
 use crate::sample::PROPOSAL;
 use crate::samplers::Details;
 use crate::session::{Machine, Planned, Session};
@@ -116,6 +117,31 @@ pub struct ExplainedSet {
     pub density: f64,
 }
 
+impl Model {
+    /// Explains one proposal of a draw in memory, under its seed, settings and cap.
+    ///
+    /// A draw that was adapted is not told apart by its report, and is refused.
+    pub fn explain(&self, report: &Report, proposal: u64) -> Result<Explained, Error> {
+        check_number(proposal)?;
+        let bundle = self.bundle();
+        if report.adaptation.is_some() {
+            return Err(Error::Setting(
+                "an adapted draw is explained from its folder\nhint: `s2m explain --run`"
+                    .to_owned(),
+            ));
+        }
+        let record = RunRecord::from(report);
+        if record.bundle_hash != bundle.hash() {
+            return Err(Error::Setting(
+                "this was drawn from another model".to_owned(),
+            ));
+        }
+        let query = Query::parse(&record.query, bundle.labels())?;
+        let run = Run::open(&record, bundle, &self.machine(), &query)?;
+        run.explain(proposal)
+    }
+}
+
 /// What is needed of a finished run's report.
 #[derive(Debug, Deserialize)]
 struct RunRecord {
@@ -137,20 +163,100 @@ struct RunCalibration {
     floor: f64,
 }
 
+impl From<&Report> for RunRecord {
+    fn from(report: &Report) -> Self {
+        Self {
+            query: report.query.clone(),
+            bundle_hash: report.bundle_hash.clone(),
+            seed: report.seed,
+            settings: report.settings.clone(),
+            calibration: RunCalibration {
+                floor: report.calibration.floor,
+            },
+            classes: report.classes.clone(),
+            class_rule: report.class_rule,
+            details: report.details,
+            adaptation: report.adaptation.clone(),
+            shared: report.shared.clone(),
+        }
+    }
+}
+
+/// A finished draw at work again.
+struct Run {
+    session: Session,
+    pool: Pool,
+    target: Target,
+    log_cap: Option<f64>,
+}
+
+impl Run {
+    fn open(
+        record: &RunRecord,
+        bundle: &Arc<Bundle>,
+        machine: &Machine<'_>,
+        query: &Query,
+    ) -> Result<Self, Error> {
+        let mut settings = SampleSettings {
+            seed: Some(record.seed),
+            ..record.settings.clone()
+        };
+        settings.overrides.purity = None;
+        settings.overrides.floor = Some(record.calibration.floor);
+        let session = Session::open(bundle, machine, &settings, None)?;
+        let used = record
+            .classes
+            .iter()
+            .filter_map(|name| bundle.labels().find(name))
+            .collect();
+        let (pool, mut target) =
+            session.known_plan(session.weigh(query)?, used, record.class_rule)?;
+        if let Some(shared) = &record.shared {
+            target.log_room = shared.log_room;
+            let claim = |taken: &Taken| claim(&session, taken, shared.log_room);
+            target.claims = shared.before.iter().map(claim).collect::<Result<_, _>>()?;
+        }
+        let log_cap = match record.details {
+            Details::Reject { log_cap, .. } => Some(log_cap),
+            Details::Mh { .. } | Details::Resample { .. } => None,
+        };
+        Ok(Self {
+            session,
+            pool,
+            target,
+            log_cap,
+        })
+    }
+
+    fn explain(mut self, proposal: u64) -> Result<Explained, Error> {
+        let Self {
+            session,
+            pool,
+            target,
+            log_cap,
+        } = &mut self;
+        weighed(proposal, session, pool, target, *log_cap)
+    }
+}
+
 /// Explains one proposal; refused where the query has no samples at all.
 pub fn explain(request: &Request<'_>, progress: &dyn Progress) -> Result<Explained, Error> {
-    if request.proposal > MAX_PROPOSAL {
-        return Err(Error::Setting(format!(
-            "--proposal is {}; it must be at most {MAX_PROPOSAL}",
-            request.proposal
-        )));
-    }
+    check_number(request.proposal)?;
     let bundle = models::open(request.model)?;
     let query = Query::parse(request.query, bundle.labels())?;
     match request.run {
         None => by_a_short_draw(request, &bundle, &query, progress),
         Some(folder) => by_a_run(request, &bundle, &query, folder),
     }
+}
+
+fn check_number(proposal: u64) -> Result<(), Error> {
+    if proposal <= MAX_PROPOSAL {
+        return Ok(());
+    }
+    Err(Error::Setting(format!(
+        "--proposal is {proposal}; it must be at most {MAX_PROPOSAL}"
+    )))
 }
 
 /// The fate under a cap from a short draw of its own.
@@ -211,38 +317,16 @@ fn by_a_run(
         );
         return Err(Error::Setting(text));
     }
-    let mut settings = SampleSettings {
-        seed: Some(record.seed),
-        ..record.settings
-    };
-    settings.overrides.purity = None;
-    settings.overrides.floor = Some(record.calibration.floor);
-    let session = Session::open(bundle, &request.machine, &settings, None)?;
-    let used = record
-        .classes
-        .iter()
-        .filter_map(|name| bundle.labels().find(name))
-        .collect();
-    let (mut pool, mut target) =
-        session.known_plan(session.weigh(query)?, used, record.class_rule)?;
-    if let Some(shared) = &record.shared {
-        target.log_room = shared.log_room;
-        let claim = |taken: &Taken| claim(&session, taken, shared.log_room);
-        target.claims = shared.before.iter().map(claim).collect::<Result<_, _>>()?;
-    }
+    let mut run = Run::open(&record, bundle, &request.machine, query)?;
     if record.adaptation.is_some() {
         let stored = Stored::open(&folder.join(PROPOSAL), bundle)?;
         if stored.mixture.is_some() {
-            let proposals = pool.proposals().at_stage(Stored::FRESH_STAGE);
+            let proposals = run.pool.proposals().at_stage(Stored::FRESH_STAGE);
             let mixture = stored.mixture;
-            pool = pool.with_origin(Origin { proposals, mixture });
+            run.pool = run.pool.with_origin(Origin { proposals, mixture });
         }
     }
-    let log_cap = match record.details {
-        Details::Reject { log_cap, .. } => Some(log_cap),
-        Details::Mh { .. } | Details::Resample { .. } => None,
-    };
-    let mut explained = weighed(request.proposal, &session, &mut pool, &target, log_cap)?;
+    let mut explained = run.explain(request.proposal)?;
     let sample = sample_of(request.proposal, &folder.join("metadata.csv"))?;
     explained.verdict = match sample {
         Some(row) => format!("kept: it is sample {row} of the run in `{}`", folder.display()),

@@ -31,6 +31,7 @@
 //! run goes on with, [`mine::mine`] scores proposals once for many queries, [`classes::classes`] tells what a generator
 //! reaches, [`explain::explain`] why one proposal was kept or not, and [`adapt::adapt`] learns where a generator makes
 //! a rare combination.
+#![warn(missing_docs)]
 
 pub mod adapt;
 pub mod ask;
@@ -43,9 +44,11 @@ pub mod explain;
 pub mod mine;
 pub mod model;
 pub mod models;
+pub mod neighbours;
 pub mod output;
 mod pace;
 pub mod pool;
+pub mod predict;
 pub mod presence;
 mod purity;
 pub mod reach;
@@ -58,6 +61,7 @@ mod sequence;
 pub mod session;
 pub mod settings;
 pub mod stream;
+pub mod watch;
 pub mod weigh;
 mod write;
 

@@ -21,8 +21,10 @@ use crate::session::Machine;
 pub struct Request<'a> {
     /// Folder or name of the model.
     pub model: &'a Path,
-    /// Proposals wanted in the bank.
+    /// Proposals wanted in the bank; those of a piece end there, counted from 0.
     pub proposals: NonZeroUsize,
+    /// Whether it is a whole bank, or a piece that others are joined with.
+    pub piece: Piece,
     /// Seed of the proposals.
     pub seed: u64,
     /// What to score with.
@@ -31,12 +33,31 @@ pub struct Request<'a> {
     pub out: &'a Path,
 }
 
+/// Where a bank begins, and how many proposals lie in each of its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The first proposal; a multiple of `part`.
+    pub first: u64,
+    /// Proposals in a part, at most [`PART`]. A bank that is there keeps its own.
+    pub part: u64,
+}
+
+impl Default for Piece {
+    /// A whole bank.
+    fn default() -> Self {
+        Self {
+            first: 0,
+            part: PART,
+        }
+    }
+}
+
 /// What was mined.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Mined {
-    /// Proposals in the bank now.
+    /// Proposals in the bank now, counted from 0 also for a piece.
     pub proposals: u64,
-    /// Of these, proposals that were there before.
+    /// Of these, proposals that were there before, or lie before the piece.
     pub resumed_at: u64,
     /// Wall-clock seconds of this run.
     pub seconds: f64,
@@ -49,6 +70,12 @@ pub fn mine(request: &Request<'_>, progress: &dyn Progress) -> Result<Mined, Err
     let runtime = Runtime::load(request.machine.onnxruntime)?;
     let scorer = Scorer::open(&bundle, &runtime, &request.machine.run)?;
     let wanted = request.proposals.get() as u64;
+    if wanted <= request.piece.first {
+        return Err(Error::Setting(format!(
+            "the range {}..{wanted} holds no proposal",
+            request.piece.first
+        )));
+    }
     let info = BankInfo {
         format: FORMAT,
         model: bundle.manifest().name.clone(),
@@ -58,7 +85,8 @@ pub fn mine(request: &Request<'_>, progress: &dyn Progress) -> Result<Mined, Err
         classes: bundle.classes(),
         joint: row_shape(&bundle).joint,
         seed: request.seed,
-        part: PART,
+        part: request.piece.part,
+        first: request.piece.first,
         device: request.machine.run.device.name().to_owned(),
     };
     let mut writer = BankWriter::open(request.out, info, wanted)?;
@@ -101,7 +129,7 @@ pub fn mine(request: &Request<'_>, progress: &dyn Progress) -> Result<Mined, Err
         }
         writer.push(&rows)?;
         pace.end();
-        progress.at(writer.position());
+        Error::unless_stopped(progress, writer.position())?;
     }
     let proposals = writer.position();
     writer.finish()?;

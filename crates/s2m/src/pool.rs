@@ -420,7 +420,7 @@ impl Pool {
                 journal.append(rows.values())?;
             }
             self.append(rows.values())?;
-            progress.at(self.len() as u64);
+            Error::unless_stopped(progress, self.len() as u64)?;
         }
         Ok(())
     }

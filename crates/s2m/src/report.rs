@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use s2m_core::labels::Labels;
+use s2m_model::manifest::LabellingModel;
 use serde::{Deserialize, Serialize};
 
 use crate::adapt::Record;
@@ -32,6 +33,8 @@ pub struct Report {
     pub settings: SampleSettings,
     /// The calibration that was in force.
     pub calibration: AppliedCalibration,
+    /// The labelling mechanism of the bundle; under `per-class` nothing is said about items without any label.
+    pub labelling: LabellingModel,
     /// Classes asked of a conditional generator.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
@@ -51,7 +54,7 @@ pub struct Report {
     pub calls_per_sample: f64,
     /// Estimated total variation distance from the target; null where not known.
     pub tv_estimate: Option<f64>,
-    /// The estimate plus 2.58 standard errors, what may lie beyond the largest weight seen, and what adaptation may
+    /// The estimate plus 2.58 standard errors (`reject`: 3.09), what may lie beyond the largest weight seen, and what adaptation may
     /// miss; null where that would not be honest.
     pub tv_bound: Option<f64>,
     /// Share of the target that an adapted proposal may miss at 95 %, which the bound includes; absent without

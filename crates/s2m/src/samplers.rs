@@ -45,6 +45,11 @@ impl SamplerChoice {
         }
     }
 
+    /// Whether it can tell what it keeps before it is done.
+    pub(crate) fn tells_early(self) -> bool {
+        matches!(self, Self::Reject { .. })
+    }
+
     /// Refuses numbers outside their range.
     pub fn check(&self) -> Result<(), Error> {
         match *self {

@@ -1,5 +1,6 @@
 //! Samples in memory: the items themselves, and what is known about each.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use s2m_core::query::Query;
@@ -34,7 +35,8 @@ pub struct Samples {
     pub log_weights: Vec<f64>,
     /// Number of each proposal: seed, stage and number say which item it is.
     pub proposals: Vec<u64>,
-    /// Stage of an adaptation that each proposal was drawn in; zero for the generator's own prior.
+    /// Stage of an adaptation that each proposal was drawn in, zero for the generator's own prior; empty without
+    /// adaptation.
     pub stages: Vec<u16>,
     /// Class that a conditional generator was given for each; empty for another.
     pub classes: Vec<u32>,
@@ -95,6 +97,18 @@ impl Samples {
         &self.posteriors[sample * labels..(sample + 1) * labels]
     }
 
+    /// What is known about one sample.
+    pub(crate) fn known(&self, sample: usize) -> Known {
+        let posteriors = self.posteriors_of(sample).iter();
+        Known {
+            proposal: self.proposals[sample],
+            stage: self.stages.get(sample).copied(),
+            log_weight: self.log_weights[sample],
+            posteriors: posteriors.map(|&p| (!p.is_nan()).then_some(p)).collect(),
+            class: self.classes.get(sample).copied(),
+        }
+    }
+
     /// Adds what is known about a sample.
     pub(crate) fn note(&mut self, known: Known) {
         // A kept item has a weight, so that the query has a density there.
@@ -103,7 +117,7 @@ impl Samples {
             .extend(known.posteriors.into_iter().map(posterior));
         self.log_weights.push(known.log_weight);
         self.proposals.push(known.proposal);
-        self.stages.push(known.stage);
+        self.stages.extend(known.stage);
         self.classes.extend(known.class);
     }
 }
@@ -128,10 +142,24 @@ impl Items {
 
     /// All numbers as floats: levels of pictures, coordinates of points.
     pub fn to_floats(&self) -> Vec<f32> {
+        self.floats(0..self.len())
+    }
+
+    /// Some of them.
+    pub(crate) fn floats(&self, numbers: Range<usize>) -> Vec<f32> {
         match self {
-            Self::Pictures8(levels) => levels.iter().map(|&level| f32::from(level)).collect(),
-            Self::Pictures16(levels) => levels.iter().map(|&level| f32::from(level)).collect(),
-            Self::Points(points) => points.clone(),
+            Self::Pictures8(levels) => levels[numbers].iter().map(|&l| f32::from(l)).collect(),
+            Self::Pictures16(levels) => levels[numbers].iter().map(|&l| f32::from(l)).collect(),
+            Self::Points(points) => points[numbers].to_vec(),
+        }
+    }
+
+    /// How many numbers there are, of all items together.
+    fn len(&self) -> usize {
+        match self {
+            Self::Pictures8(levels) => levels.len(),
+            Self::Pictures16(levels) => levels.len(),
+            Self::Points(points) => points.len(),
         }
     }
 }
@@ -140,7 +168,8 @@ impl Items {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Known {
     pub(crate) proposal: u64,
-    pub(crate) stage: u16,
+    /// Stage of an adaptation; none without one.
+    pub(crate) stage: Option<u16>,
     pub(crate) log_weight: f64,
     /// Posterior of each label given the query; none where the query has no density.
     pub(crate) posteriors: Vec<Option<f64>>,
@@ -161,7 +190,7 @@ impl Known {
         let (origin, proposal) = pool.place(row);
         Ok(Self {
             proposal,
-            stage: origin.proposals.stage(),
+            stage: pool.is_adapted().then(|| origin.proposals.stage()),
             log_weight: log_weight(target, row, evidence)?,
             posteriors: (0..labels)
                 .map(|label| item.label_posterior(query, label))
@@ -245,7 +274,7 @@ impl Maker {
             pace.end();
             items.extend(&made);
             left = &left[made.len() / self.item_size()..];
-            progress.at((rows.len() - left.len()) as u64);
+            Error::unless_stopped(progress, (rows.len() - left.len()) as u64)?;
         }
         progress.end();
         Ok(items)

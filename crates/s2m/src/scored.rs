@@ -1,9 +1,11 @@
 //! Proposals that are scored once, in memory, for many queries; a bank keeps them on disk.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::time::Instant;
 
 use crate::ask::Ask;
+use crate::classes::{self, Found};
 use crate::drawing::Job;
 use crate::error::Error;
 use crate::model::Model;
@@ -11,14 +13,14 @@ use crate::pool::Pool;
 use crate::presence;
 use crate::progress::Progress;
 use crate::samples::{Draw, Items, Maker};
+use crate::session::Session;
 use crate::settings::SampleSettings;
 
 /// Proposals of one seed; made by [`Model::scored`], drawn from by [`Ask::draw_from`].
 pub struct Scored {
-    model: String,
-    seed: u64,
-    pool: Pool,
-    maker: Maker,
+    pub(crate) session: Session,
+    pub(crate) pool: Pool,
+    pub(crate) maker: Maker,
 }
 
 impl Model {
@@ -28,17 +30,59 @@ impl Model {
             seed: Some(seed),
             ..SampleSettings::default()
         };
-        let session = self.session(&settings, None)?;
-        Ok(Scored {
-            model: self.bundle().hash().to_owned(),
-            seed,
-            pool: session.shared_pool(None)?,
-            maker: Maker::open(&session)?,
-        })
+        Scored::of(self.session(&settings, None)?)
+    }
+
+    /// Proposals that a bank holds, and those that follow them.
+    pub fn scored_in(&self, bank: &Path) -> Result<Scored, Error> {
+        Scored::of(self.session(&SampleSettings::default(), Some(bank))?)
     }
 }
 
 impl Scored {
+    fn of(session: Session) -> Result<Self, Error> {
+        Ok(Self {
+            pool: session.shared_pool(None)?,
+            maker: Maker::open(&session)?,
+            session,
+        })
+    }
+
+    /// Seed of the proposals.
+    pub fn seed(&self) -> u64 {
+        self.session.seed
+    }
+
+    /// Proposals that a bank holds; none without one.
+    pub fn in_bank(&self) -> u64 {
+        self.session.bank_rows()
+    }
+
+    /// How many are scored.
+    pub fn len(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// Whether none is scored yet.
+    pub fn is_empty(&self) -> bool {
+        self.pool.is_empty()
+    }
+
+    /// Has the first proposals scored.
+    pub fn score(&mut self, count: usize, progress: &dyn Progress) -> Result<(), Error> {
+        self.pool.ensure(count, progress)
+    }
+
+    /// Every joint class as these proposals show it, or the largest ones where there are more than so many.
+    pub fn classes(&mut self, most: usize, progress: &dyn Progress) -> Result<Found, Error> {
+        classes::by_pool(&self.session, &mut self.pool, most, progress)
+    }
+
+    /// Items of some proposals, whatever their labels.
+    pub fn items(&self, proposals: &[u64], progress: &dyn Progress) -> Result<Items, Error> {
+        self.maker.make_all(&self.pool, proposals, progress)
+    }
+
     /// The first items as the generator makes them, whatever their labels.
     ///
     /// Classes of a conditional generator take turns.
@@ -61,13 +105,10 @@ impl Ask {
         let started = Instant::now();
         let samples = count(samples)?;
         let session = self.session()?;
-        if session.bundle.hash() != scored.model || self.draws_elsewhere() {
-            return Err(Error::Setting(
-                "scored proposals are the prior's, of one model; a bank, an adapted proposal and another model have their own"
-                    .to_owned(),
-            ));
+        if session.bundle.hash() != scored.session.bundle.hash() || self.draws_elsewhere() {
+            return Err(Error::Setting(ELSEWHERE.to_owned()));
         }
-        let session = session.at_seed(scored.seed);
+        let session = session.at_seed(scored.seed());
         let weighed = session.weigh(self.query())?;
         let refusal = presence::refuse(&session.bundle, self.query(), &session.settings);
         if let Some(refusal) = refusal {
@@ -91,6 +132,9 @@ impl Ask {
         Ok(Draw { samples, report })
     }
 }
+
+/// What proposals in memory are not.
+pub(crate) const ELSEWHERE: &str = "scored proposals are the prior's, of one model; a bank, an adapted proposal and another model have their own";
 
 /// A number of samples, at least one.
 pub(crate) fn count(samples: usize) -> Result<NonZeroUsize, Error> {

@@ -16,7 +16,7 @@ use crate::draw::{Target, look};
 use crate::drawing::{Job, Refusal};
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::progress::Silent;
+use crate::progress::{Progress, Silent};
 use crate::report::Report;
 use crate::samplers::SamplerChoice;
 use crate::samples::{Maker, Samples};
@@ -87,7 +87,7 @@ impl Rule {
 }
 
 impl Stream {
-    pub(crate) fn open(ask: &Ask, batch: usize) -> Result<Self, Error> {
+    pub(crate) fn open(ask: &Ask, batch: usize, progress: &dyn Progress) -> Result<Self, Error> {
         let started = Instant::now();
         let session = ask.session()?;
         if let SamplerChoice::Resample { .. } = session.settings.sampler {
@@ -102,7 +102,7 @@ impl Stream {
                 "batches of no samples were asked for; it must be at least 1".to_owned(),
             ));
         };
-        let mut planned = ask.plan(&session, samples, &Silent)?;
+        let mut planned = ask.plan(&session, samples, progress)?;
         let job = Job {
             session: &session,
             pool: &mut planned.pool,
@@ -111,7 +111,7 @@ impl Stream {
             adaptation: planned.stored.map(|stored| stored.about.adaptation),
             others: None,
         };
-        let (drawing, _) = job.draw(&Silent)?;
+        let (drawing, _) = job.draw(progress)?;
         let rule = match &drawing.drawn.info {
             Info::Mh(info) => NonZeroUsize::new(info.steps).map(Rule::Steps),
             Info::Reject(info) => Some(Rule::Cap(info.log_cap)),
@@ -148,6 +148,16 @@ impl Stream {
         self.seen
     }
 
+    /// The next batch, telling somebody how far it is; nothing more after an error.
+    pub fn next_with(&mut self, progress: &dyn Progress) -> Option<Result<Samples, Error>> {
+        if self.ended {
+            return None;
+        }
+        let batch = self.take(progress);
+        self.ended = batch.is_err();
+        Some(batch)
+    }
+
     /// Lets the next batch take as many calls as a draw of it.
     fn allow(&mut self) {
         let batch = NonZeroUsize::new(self.batch).unwrap_or(NonZeroUsize::MIN);
@@ -170,7 +180,7 @@ impl Stream {
     }
 
     /// Looks at proposals until a batch is there.
-    fn fill(&mut self) -> Result<(), Error> {
+    fn fill(&mut self, progress: &dyn Progress) -> Result<(), Error> {
         while self.waiting.len() < self.batch {
             let positions = self.ahead();
             if positions.is_empty() {
@@ -185,7 +195,7 @@ impl Stream {
             }
             let first = positions.start;
             self.seen = positions.end;
-            let (weights, uniforms) = look(&mut self.pool, &mut self.target, positions, &Silent)?;
+            let (weights, uniforms) = look(&mut self.pool, &mut self.target, positions, progress)?;
             let kept = self.rule.kept(&weights, &uniforms);
             let row = |position: usize| self.target.sequence.number(first + position);
             self.waiting.extend(kept.into_iter().map(row));
@@ -193,12 +203,13 @@ impl Stream {
         Ok(())
     }
 
-    fn take(&mut self) -> Result<Samples, Error> {
-        self.fill()?;
+    fn take(&mut self, progress: &dyn Progress) -> Result<Samples, Error> {
+        self.fill(progress)?;
         let rows: Vec<u64> = self.waiting.drain(..self.batch).collect();
         self.given += rows.len();
         self.allow();
-        self.maker.collect(&self.pool, &self.target, &rows, &Silent)
+        self.maker
+            .collect(&self.pool, &self.target, &rows, progress)
     }
 }
 
@@ -207,11 +218,6 @@ impl Iterator for Stream {
 
     /// The next batch; nothing more after an error.
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let batch = self.take();
-        self.ended = batch.is_err();
-        Some(batch)
+        self.next_with(&Silent)
     }
 }

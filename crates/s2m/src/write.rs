@@ -3,21 +3,26 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::time::Instant;
 
+use s2m_core::query::Query;
 use s2m_core::weight::Evidence;
-use s2m_model::disk::Column;
+use s2m_model::bundle::{Bundle, sha256};
+use s2m_model::disk::{Column, OutputFile};
 use s2m_model::latents::LatentSource;
+use s2m_model::manifest::ItemEntry;
 
 use crate::draw::Target;
 use crate::drawing::Job;
 use crate::error::Error;
-use crate::output::{NpyWriter, Staging, csv, csv_field};
+use crate::model::Model;
+use crate::output::{Existing, Kind, NpyWriter, Plan, Staging, csv, csv_field};
 use crate::pace::Pace;
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::sample::Answer;
-use crate::samples::{Known, Maker};
+use crate::samples::{Draw, Known, Maker};
 use crate::session::Session;
 use crate::weigh::Weighed;
 use s2m_show::picture::{Drawing, Panel, Picture, image_grid, scatter};
@@ -71,11 +76,7 @@ struct SampleWriter<'w> {
 impl SampleWriter<'_> {
     /// A file of this query inside the output.
     fn file(&self, name: &str) -> String {
-        if self.folder.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}/{name}", self.folder)
-        }
+        file_in(self.folder, name)
     }
 
     /// Writes everything but the report.
@@ -87,152 +88,46 @@ impl SampleWriter<'_> {
         self.write_table(kept)
     }
 
+    fn form(&self, total: usize) -> Form<'_> {
+        Form {
+            bundle: &self.session.bundle,
+            query: self.target.weighting.query(),
+            adapted: self.pool.is_adapted(),
+            total,
+            staging: self.staging,
+            folder: self.folder,
+        }
+    }
+
     /// Writes one line per sample.
     fn write_table(&self, kept: &Column<u64>) -> Result<(), Error> {
-        let query = self.target.weighting.query();
-        let names = self.session.bundle.labels();
-        let conditional = self.session.bundle.classes().is_some();
-        let adapted = self.pool.is_adapted();
-        let mut table = self.staging.create(&self.file("metadata.csv"))?;
-        table.append(csv([header(names.names(), conditional, adapted)]).as_bytes())?;
-        let forced = (0..names.len()).map(|label| query.forced(label));
-        let forced = forced.map(|value| value.map_or(String::new(), |v| u8::from(v).to_string()));
-        let forced: Vec<String> = forced.collect();
-        let mut at = 0;
+        let mut table = self.form(kept.len()).table()?;
         let mut write = |row: u64, evidence: Evidence<'_>| {
-            let known = Known::of(self.pool, self.target, row, evidence)?;
-            let mut line = vec![self.item_name(at, kept.len())];
-            line.extend_from_slice(&forced);
-            let posteriors = known.posteriors.iter();
-            line.extend(posteriors.map(|p| p.map_or(String::new(), |p| format!("{p:.6}"))));
-            line.push(known.proposal.to_string());
-            line.push(format!("{:.6}", known.log_weight));
-            line.extend(
-                known
-                    .class
-                    .map(|class| names.name(class as usize).to_owned()),
-            );
-            line.extend(adapted.then(|| known.stage.to_string()));
-            at += 1;
-            Ok(table.append(csv([line]).as_bytes())?)
+            table.add(&Known::of(self.pool, self.target, row, evidence)?)
         };
         for first in (0..kept.len()).step_by(ROWS) {
             let rows = kept.read(first..kept.len().min(first + ROWS))?;
             self.pool.look_at(&rows, &mut write)?;
         }
-        Ok(table.finish()?)
-    }
-
-    /// The name under which a sample is found, relative to the query's folder.
-    fn item_name(&self, at: usize, total: usize) -> String {
-        if !self.session.bundle.manifest().generator.output.is_picture() {
-            return "samples.npy".to_owned();
-        }
-        let width = (total - 1).to_string().len().max(5);
-        format!("images/{at:0width$}.png")
+        Ok(table.file.finish()?)
     }
 
     fn write_items(&self, kept: &Column<u64>, progress: &dyn Progress) -> Result<(), Error> {
         let maker = Maker::open(self.session)?;
-        let output = &self.session.bundle.manifest().generator.output;
-        let mut points = if output.is_picture() {
-            None
-        } else {
-            Some(self.points_file(kept.len())?)
-        };
-        let (mut pictures, mut dots) = (Vec::new(), Vec::new());
+        let mut writer = self.form(kept.len()).items()?;
         progress.begin("writing samples", Some(kept.len() as u64));
         let mut pace = Pace::new(maker.round());
-        let mut written = 0;
         let most = (MAX_HELD / maker.item_size()).max(maker.round());
-        while written < kept.len() {
+        while writer.written < kept.len() {
+            let written = writer.written;
             let piece = pace.begin(kept.len() - written).min(most);
             let items = maker.make(self.pool, &kept.read(written..written + piece)?)?;
-            let piece = items.len() / maker.item_size();
-            if let Some(points) = &mut points {
-                points.append(&items)?;
-                let wanted = SHOWN_POINTS - dots.len().min(SHOWN_POINTS);
-                dots.extend(
-                    items
-                        .chunks_exact(maker.item_size())
-                        .take(wanted)
-                        .map(plane),
-                );
-            } else {
-                for (row, item) in items.chunks_exact(maker.item_size()).enumerate() {
-                    let at = written + row;
-                    let picture = self.picture(item);
-                    let file = self.file(&self.item_name(at, kept.len()));
-                    self.staging.write(&file, &picture.to_png()?)?;
-                    if at < SHOWN_PICTURES {
-                        pictures.push(picture);
-                    }
-                }
-            }
-            written += piece;
-            progress.at(written as u64);
+            writer.add(&items)?;
+            Error::unless_stopped(progress, writer.written as u64)?;
             pace.end();
         }
         progress.end();
-        let grid = match points {
-            Some(points) => {
-                points.finish()?;
-                scatter(&[self.panel(dots, kept.len(), maker.item_size())], 1, "")
-            }
-            None => image_grid(&pictures, None)?,
-        };
-        self.staging
-            .write(&self.file("grid.png"), &grid.to_png()?)?;
-        Ok(())
-    }
-
-    fn points_file(&self, count: usize) -> Result<NpyWriter, Error> {
-        let output = &self.session.bundle.manifest().generator.output;
-        let shape: Vec<usize> = std::iter::once(count)
-            .chain(output.shape.iter().copied())
-            .collect();
-        let folder = self.staging.path(self.folder);
-        std::fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
-        NpyWriter::create(folder.join("samples.npy"), &shape)
-    }
-
-    fn picture(&self, levels: &[f32]) -> Picture {
-        let output = &self.session.bundle.manifest().generator.output;
-        let [height, width, channels] = output
-            .picture_size()
-            .expect("the bundle says that these are pictures");
-        Picture {
-            width: width as u32,
-            height: height as u32,
-            channels: channels as u8,
-            bits: output.bits.unwrap_or(8),
-            levels: levels.iter().map(|&level| level as u16).collect(),
-        }
-    }
-
-    fn panel(&self, points: Vec<[f32; 2]>, total: usize, dimensions: usize) -> Panel {
-        let axes = if dimensions > 2 {
-            ", first two of "
-        } else {
-            ""
-        };
-        let axes = if dimensions > 2 {
-            format!("{axes}{dimensions} axes")
-        } else {
-            String::new()
-        };
-        Panel {
-            title: self.target.weighting.query().text().to_owned(),
-            caption: format!("{total} samples{axes}"),
-            points,
-            drawing: if dimensions == 1 {
-                Drawing::Bars
-            } else {
-                Drawing::Points
-            },
-            colour: [31, 95, 170],
-            ..Panel::default()
-        }
+        writer.finish()
     }
 
     fn write_latents(&self, kept: &Column<u64>) -> Result<(), Error> {
@@ -272,23 +167,270 @@ impl SampleWriter<'_> {
     }
 }
 
+/// How the samples of one query lie in a folder.
+#[derive(Clone, Copy)]
+struct Form<'f> {
+    bundle: &'f Bundle,
+    query: &'f Query,
+    /// Whether proposals come from anything but the prior.
+    adapted: bool,
+    /// Samples in all.
+    total: usize,
+    staging: &'f Staging,
+    folder: &'f str,
+}
+
+impl<'f> Form<'f> {
+    fn output(&self) -> &'f ItemEntry {
+        &self.bundle.manifest().generator.output
+    }
+
+    fn file(&self, name: &str) -> String {
+        file_in(self.folder, name)
+    }
+
+    /// The name under which a sample is found, relative to the query's folder.
+    fn item_name(&self, at: usize) -> String {
+        if !self.output().is_picture() {
+            return "samples.npy".to_owned();
+        }
+        let width = (self.total - 1).to_string().len().max(5);
+        format!("images/{at:0width$}.png")
+    }
+
+    /// The names of the columns.
+    fn header(&self) -> Vec<String> {
+        let names = self.bundle.labels();
+        let mut header = vec!["file_name".to_owned()];
+        header.extend(names.names().map(str::to_owned));
+        header.extend(names.names().map(|label| format!("p_{label}")));
+        header.extend(["proposal", "log_weight"].map(str::to_owned));
+        header.extend(self.bundle.classes().map(|_| "class".to_owned()));
+        header.extend(self.adapted.then(|| "stage".to_owned()));
+        header
+    }
+
+    /// Begins the table.
+    fn table(self) -> Result<Table<'f>, Error> {
+        let mut file = self.staging.create(&self.file("metadata.csv"))?;
+        file.append(csv([self.header()]).as_bytes())?;
+        let forced = (0..self.bundle.labels().len()).map(|label| self.query.forced(label));
+        let forced = forced.map(|value| value.map_or(String::new(), |v| u8::from(v).to_string()));
+        Ok(Table {
+            form: self,
+            forced: forced.collect(),
+            file,
+            lines: 0,
+        })
+    }
+
+    /// Begins the items.
+    fn items(self) -> Result<ItemWriter<'f>, Error> {
+        let output = self.output();
+        let mut points = None;
+        if !output.is_picture() {
+            let sides = output.shape.iter().copied();
+            let shape: Vec<usize> = std::iter::once(self.total).chain(sides).collect();
+            let folder = self.staging.path(self.folder);
+            std::fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+            points = Some(NpyWriter::create(folder.join("samples.npy"), &shape)?);
+        }
+        Ok(ItemWriter {
+            form: self,
+            points,
+            shown: Vec::new(),
+            dots: Vec::new(),
+            written: 0,
+        })
+    }
+}
+
+fn file_in(folder: &str, name: &str) -> String {
+    if folder.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    }
+}
+
+/// `metadata.csv`, line by line.
+struct Table<'f> {
+    form: Form<'f>,
+    /// What the query says about each label, as it is written.
+    forced: Vec<String>,
+    file: OutputFile,
+    lines: usize,
+}
+
+impl Table<'_> {
+    fn add(&mut self, known: &Known) -> Result<(), Error> {
+        let names = self.form.bundle.labels();
+        let mut line = vec![self.form.item_name(self.lines)];
+        line.extend_from_slice(&self.forced);
+        let posteriors = known.posteriors.iter();
+        line.extend(posteriors.map(|p| p.map_or(String::new(), |p| format!("{p:.6}"))));
+        line.push(known.proposal.to_string());
+        line.push(format!("{:.6}", known.log_weight));
+        line.extend(
+            known
+                .class
+                .map(|class| names.name(class as usize).to_owned()),
+        );
+        line.extend(known.stage.map(|stage| stage.to_string()));
+        self.lines += 1;
+        Ok(self.file.append(csv([line]).as_bytes())?)
+    }
+}
+
+/// Items to files, and the first of them to a grid.
+struct ItemWriter<'f> {
+    form: Form<'f>,
+    points: Option<NpyWriter>,
+    shown: Vec<Picture>,
+    dots: Vec<[f32; 2]>,
+    written: usize,
+}
+
+impl ItemWriter<'_> {
+    /// Numbers in one item.
+    fn size(&self) -> usize {
+        self.form.output().shape.iter().product()
+    }
+
+    /// Writes items as a renderer gives them.
+    fn add(&mut self, items: &[f32]) -> Result<(), Error> {
+        let size = self.size();
+        if let Some(points) = &mut self.points {
+            points.append(items)?;
+            let wanted = SHOWN_POINTS - self.dots.len().min(SHOWN_POINTS);
+            self.dots
+                .extend(items.chunks_exact(size).take(wanted).map(plane));
+        } else {
+            for (row, item) in items.chunks_exact(size).enumerate() {
+                let at = self.written + row;
+                let picture = self.picture(item);
+                let file = self.form.file(&self.form.item_name(at));
+                self.form.staging.write(&file, &picture.to_png()?)?;
+                if at < SHOWN_PICTURES {
+                    self.shown.push(picture);
+                }
+            }
+        }
+        self.written += items.len() / size;
+        Ok(())
+    }
+
+    /// Ends the items and writes the grid.
+    fn finish(mut self) -> Result<(), Error> {
+        let grid = match self.points.take() {
+            Some(points) => {
+                points.finish()?;
+                scatter(&[self.panel()], 1, "")
+            }
+            None => image_grid(&self.shown, None)?,
+        };
+        let file = self.form.file("grid.png");
+        Ok(self.form.staging.write(&file, &grid.to_png()?)?)
+    }
+
+    fn picture(&self, levels: &[f32]) -> Picture {
+        let output = self.form.output();
+        let [height, width, channels] = output
+            .picture_size()
+            .expect("the bundle says that these are pictures");
+        Picture {
+            width: width as u32,
+            height: height as u32,
+            channels: channels as u8,
+            bits: output.bits.unwrap_or(8),
+            levels: levels.iter().map(|&level| level as u16).collect(),
+        }
+    }
+
+    fn panel(&mut self) -> Panel {
+        let (total, dimensions) = (self.form.total, self.size());
+        let axes = if dimensions > 2 {
+            format!(", first two of {dimensions} axes")
+        } else {
+            String::new()
+        };
+        Panel {
+            title: self.form.query.text().to_owned(),
+            caption: format!("{total} samples{axes}"),
+            points: std::mem::take(&mut self.dots),
+            drawing: if dimensions == 1 {
+                Drawing::Bars
+            } else {
+                Drawing::Points
+            },
+            colour: [31, 95, 170],
+            ..Panel::default()
+        }
+    }
+}
+
 /// The first two coordinates of a point; a single one stands on a line.
 fn plane(item: &[f32]) -> [f32; 2] {
     [item[0], item.get(1).copied().unwrap_or(0.0)]
 }
 
-fn header<'a>(
-    labels: impl Iterator<Item = &'a str> + Clone,
-    conditional: bool,
-    adapted: bool,
-) -> Vec<String> {
-    let mut header = vec!["file_name".to_owned()];
-    header.extend(labels.clone().map(str::to_owned));
-    header.extend(labels.map(|label| format!("p_{label}")));
-    header.extend(["proposal", "log_weight"].map(str::to_owned));
-    header.extend(conditional.then(|| "class".to_owned()));
-    header.extend(adapted.then(|| "stage".to_owned()));
-    header
+impl Draw {
+    /// Writes the folder that [`sample`](crate::sample::sample) writes for the same draw, without latents: images or points, a table, a
+    /// grid and the report. It appears whole or not at all.
+    pub fn save(&self, model: &Model, out: &Path, existing: Existing) -> Result<(), Error> {
+        let bundle = model.bundle();
+        if self.report.bundle_hash != bundle.hash() {
+            return Err(Error::Setting(format!(
+                "these samples are of another model than `{}`",
+                bundle.manifest().name
+            )));
+        }
+        let query = Query::parse(&self.report.query, bundle.labels())?;
+        let json =
+            serde_json::to_string_pretty(&self.report).expect("a report has only plain fields");
+        let staging = Staging::open(&Plan {
+            target: out,
+            kind: Kind::Samples,
+            identity: &sha256(json.as_bytes()),
+            existing,
+            inputs: &model.folder().into_iter().collect::<Vec<_>>(),
+        })?;
+        let form = Form {
+            bundle,
+            query: &query,
+            adapted: !self.samples.stages.is_empty(),
+            total: self.samples.len(),
+            staging: &staging,
+            folder: "",
+        };
+        let written = self.write(form);
+        let written = written.and_then(|()| Ok(staging.write("report.json", json.as_bytes())?));
+        match written {
+            Ok(()) => Ok(staging.finish()?),
+            Err(error) => {
+                staging.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// Items and table.
+    fn write(&self, form: Form<'_>) -> Result<(), Error> {
+        let samples = &self.samples;
+        let mut items = form.items()?;
+        let size = items.size();
+        let most = (MAX_HELD / size).max(1);
+        for first in (0..samples.len()).step_by(most) {
+            let end = samples.len().min(first + most);
+            items.add(&samples.items.floats(first * size..end * size))?;
+        }
+        items.finish()?;
+        let mut table = form.table()?;
+        for at in 0..samples.len() {
+            table.add(&samples.known(at))?;
+        }
+        Ok(table.file.finish()?)
+    }
 }
 
 /// One table and one report over all joint classes.

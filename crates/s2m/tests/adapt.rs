@@ -350,6 +350,7 @@ fn any_budget_is_kept_and_a_bank_is_the_first_stage() {
     let mined = s2m::mine::Request {
         model: &model,
         proposals: count(30_000),
+        piece: s2m::mine::Piece::default(),
         seed: 3,
         machine: Machine::default(),
         out: &bank,

@@ -215,6 +215,7 @@ fn a_bank_gives_the_same_samples_and_goes_on_where_it_ends() {
             let mined = mine::Request {
                 model: &model,
                 proposals: count(rows),
+                piece: mine::Piece::default(),
                 seed: 3,
                 machine: Machine::default(),
                 out: &bank,
@@ -244,6 +245,7 @@ fn a_bank_of_a_conditional_generator_serves_every_query() {
     let mined = mine::Request {
         model: &model,
         proposals: count(5000),
+        piece: mine::Piece::default(),
         seed: 3,
         machine: Machine::default(),
         out: &bank,

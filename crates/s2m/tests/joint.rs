@@ -86,6 +86,7 @@ fn banks_threads_and_wiring_change_no_byte() {
         let mined = mine::Request {
             model: &model,
             proposals: count(5000),
+            piece: mine::Piece::default(),
             seed: 3,
             machine: Machine::default(),
             out: &bank,

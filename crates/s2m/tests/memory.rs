@@ -1,14 +1,16 @@
 //! Draws in memory: the same samples as in a folder, streams with the law of a draw, and refusals.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use s2m::adapt::AdaptChoice;
+use s2m::adapt::{AdaptChoice, PRIOR_SHARE, Pilot};
 use s2m::mine;
 use s2m::output::{Existing, csv_fields};
-use s2m::progress::Silent;
+use s2m::progress::{Progress, Silent};
 use s2m::sample::{Request, Wanted, sample};
 use s2m::samplers::SamplerChoice;
 use s2m::session::Machine;
@@ -119,6 +121,129 @@ fn compare(draw: &Draw, model: &Model, out: &Path, written: (serde_json::Value, 
     }
 }
 
+/// All files under a folder but the report, by name.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(inner) = folders.pop() {
+        for entry in fs::read_dir(inner).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.ends_with("report.json") {
+                let name = path.strip_prefix(folder).unwrap().to_owned();
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Saves a draw and compares it with the folder of the same draw, byte for byte but for the report, which has other
+/// seconds.
+fn compare_saved(draw: &Draw, model: &Model, out: &Path) {
+    let saved = out.with_extension("saved");
+    draw.save(model, &saved, Existing::Keep).unwrap();
+    let mut written = files(out);
+    // What a search found is not part of a draw in memory.
+    written.retain(|name, _| !name.starts_with("proposal"));
+    assert_eq!(
+        files(&saved).keys().collect::<Vec<_>>(),
+        written.keys().collect::<Vec<_>>()
+    );
+    assert!(files(&saved) == written, "{}", out.display());
+    let report = fs::read_to_string(saved.join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report, serde_json::to_value(&draw.report).unwrap());
+    let again = draw.save(model, &saved, Existing::Keep).unwrap_err();
+    assert!(matches!(again, Error::Staging(_)), "{again}");
+    draw.save(model, &saved, Existing::Replace).unwrap();
+}
+
+#[test]
+fn an_adapted_draw_is_saved_with_its_stages() {
+    let root = TempDir::new().unwrap();
+    let folder = write(&root, "model.s2m", &exact::gaussians_exact());
+    let count = |number| NonZeroUsize::new(number).unwrap();
+    let once = AdaptChoice::Once {
+        pilot: Pilot {
+            pilots: count(1000),
+            steps: count(20),
+            components: count(4),
+        },
+        prior_share: PRIOR_SHARE,
+    };
+    for (at, sampler) in SAMPLERS.into_iter().enumerate() {
+        let settings = SampleSettings {
+            seed: Some(5),
+            sampler,
+            adapt: once.clone(),
+            ..SampleSettings::default()
+        };
+        let out = root.path().join(format!("out-{at}"));
+        let written = to_folder(&folder, "A - B", &settings, &out);
+        let model = Model::open(&folder).unwrap();
+        let draw = model.query("A - B").unwrap().with_settings(settings);
+        let draw = draw.draw(150).unwrap();
+        assert_eq!(draw.samples.stages.len(), 150);
+        compare(&draw, &model, &out, written);
+        compare_saved(&draw, &model, &out);
+    }
+}
+
+#[test]
+fn a_draw_is_not_saved_as_that_of_another_model() {
+    let root = TempDir::new().unwrap();
+    let model = Model::open("gaussians-exact").unwrap();
+    let draw = model.query("A").unwrap().draw(5).unwrap();
+    let out = root.path().join("out");
+    let other = Model::open("mnist-even").unwrap();
+    let error = draw.save(&other, &out, Existing::Keep).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "these samples are of another model than `mnist-even`"
+    );
+    assert!(!out.exists());
+}
+
+/// Waits for so many steps.
+struct Impatient(AtomicUsize);
+
+impl Progress for Impatient {
+    fn stopped(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::Relaxed) <= 1
+    }
+}
+
+#[test]
+fn work_ends_where_nobody_waits_for_it_any_longer() {
+    let root = TempDir::new().unwrap();
+    let model = Model::open("mnist-even").unwrap();
+    let ask = model.query("A - B").unwrap();
+    for steps in 1..=2 {
+        let stopped = ask.draw_with(3000, &Impatient(AtomicUsize::new(steps)));
+        assert!(matches!(stopped, Err(Error::Stopped)));
+    }
+    let patience = AtomicUsize::new(usize::MAX);
+    ask.draw_with(10, &Impatient(patience)).unwrap();
+    let stream = ask.stream_with(8, &Impatient(AtomicUsize::new(1)));
+    assert!(matches!(stream, Err(Error::Stopped)));
+    let mut stream = ask.stream(5000).unwrap();
+    let stopped = stream.next_with(&Impatient(AtomicUsize::new(1)));
+    assert!(matches!(stopped, Some(Err(Error::Stopped))));
+    assert!(stream.next().is_none());
+    let request = mine::Request {
+        model: Path::new("mnist-even"),
+        proposals: NonZeroUsize::new(100_000).unwrap(),
+        piece: mine::Piece::default(),
+        seed: 0,
+        machine: Machine::default(),
+        out: &root.path().join("bank"),
+    };
+    let stopped = mine::mine(&request, &Impatient(AtomicUsize::new(1)));
+    assert!(matches!(stopped, Err(Error::Stopped)));
+}
+
 #[test]
 fn a_draw_in_memory_is_the_draw_to_a_folder() {
     let root = TempDir::new().unwrap();
@@ -147,7 +272,9 @@ fn a_draw_in_memory_is_the_draw_to_a_folder() {
             let written = to_folder(&folder, "A", &settings, &out);
             let model = Model::open(&folder).unwrap();
             let ask = model.query("A").unwrap().with_settings(settings);
-            compare(&ask.draw(150).unwrap(), &model, &out, written);
+            let draw = ask.draw(150).unwrap();
+            compare(&draw, &model, &out, written);
+            compare_saved(&draw, &model, &out);
         }
     }
 }
@@ -176,6 +303,7 @@ fn a_stream_is_the_same_whatever_the_batches_and_the_bank() {
     let request = mine::Request {
         model: &folder,
         proposals: NonZeroUsize::new(700).unwrap(),
+        piece: mine::Piece::default(),
         seed: 3,
         machine: Machine::default(),
         out: &bank,

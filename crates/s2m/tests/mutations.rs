@@ -55,6 +55,7 @@ fn damaged_banks() {
     let asked = mine::Request {
         model: Path::new("gaussians-exact"),
         proposals: NonZeroUsize::new(300).unwrap(),
+        piece: mine::Piece::default(),
         seed: 0,
         machine: Machine::default(),
         out: &folder,

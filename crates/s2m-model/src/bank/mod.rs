@@ -3,13 +3,18 @@
 //! A bank is a folder. `bank.toml` says what was mined, `part-%08d.parquet` holds [`PART`]
 //! proposals each, and a part in progress grows in a journal until it is written whole. The bytes
 //! of a part depend on its proposals only: not on batches, interruptions or the order of work.
+//!
+//! A piece of a bank begins at a later proposal (`first`). Pieces are mined apart, on any number of machines, and joined
+//! ([`join`]): the files of their parts are those that one machine would have written.
 
+mod join;
 mod part;
 mod thrift;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use s2m_core::joint::MOST_SETS;
@@ -17,10 +22,11 @@ use s2m_core::labels::{Labels, LabelsError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use self::join::{Joined, extend, join};
 pub use self::part::Damage;
 use self::part::{PartFile, part_name, part_number};
 use crate::bundle::one_line;
-use crate::disk::{Lock, LockError, is_temporary_of, open_plain, write_whole_with};
+use crate::disk::{Lock, LockError, StagingError, is_temporary_of, open_plain, write_whole_with};
 use crate::journal::{Journal, JournalError};
 use crate::logits::{Logits, RowShape};
 
@@ -41,6 +47,9 @@ const TEMPORARY: &str = ".tmp";
 
 /// Largest description that is read.
 const MAX_DESCRIPTION: u64 = 1 << 20;
+
+/// Most parts whose footers are all read before a bank is used: about 270 million proposals.
+const MOST_FOOTERS: usize = 1 << 10;
 
 /// Longest text in `model`, `scoring_hash` and `device`.
 const MAX_TEXT: usize = 200;
@@ -164,6 +173,57 @@ pub enum BankError {
         /// The missing file.
         part: String,
     },
+    /// A piece was opened as if it were a bank.
+    #[error("`{}` is a piece of a bank, which begins at proposal {first}\nhint: `s2m bank join` makes a bank of all pieces", .folder.display())]
+    Piece {
+        /// The piece.
+        folder: PathBuf,
+        /// Its first proposal.
+        first: u64,
+    },
+    /// A piece that is there begins elsewhere.
+    #[error("`{}` begins at proposal {found}, not at {first}\nhint: name another folder for this range", .folder.display())]
+    OtherRange {
+        /// The piece.
+        folder: PathBuf,
+        /// Where it begins.
+        found: u64,
+        /// Where it should begin.
+        first: u64,
+    },
+    /// Pieces do not follow each other.
+    #[error("proposals {} to {} are in no piece: {before}\nhint: `s2m mine --range {}..{}` mines them", .missing.start, .missing.end - 1, .missing.start, .missing.end)]
+    MissingRange {
+        /// What is missing.
+        missing: Range<u64>,
+        /// What is there before it.
+        before: String,
+    },
+    /// Two pieces hold the same proposals.
+    #[error("proposals from {first} on are in `{}` and in `{}`\nhint: leave one of them out", .one.display(), .other.display())]
+    Overlap {
+        /// The first proposal that both have.
+        first: u64,
+        /// One piece.
+        one: PathBuf,
+        /// The other one.
+        other: PathBuf,
+    },
+    /// Pieces with parts of different sizes.
+    #[error("`{}` has parts of {found} proposals, `{}` of {wanted}\nhint: mine all pieces with the same part", .folder.display(), .other.display())]
+    OtherPart {
+        /// One piece.
+        folder: PathBuf,
+        /// Size of its parts.
+        found: u64,
+        /// Another piece.
+        other: PathBuf,
+        /// Size of its parts.
+        wanted: u64,
+    },
+    /// The joined bank cannot be made.
+    #[error(transparent)]
+    Staging(#[from] StagingError),
     /// Proposals that the bank does not have were asked for.
     #[error("the bank `{}` holds {len} proposals; {count} from number {first} were asked for", .folder.display())]
     OutOfRange {
@@ -205,6 +265,16 @@ pub enum InfoError {
     /// More outputs than a network can have.
     #[error("`joint` is {0}; at most {MOST_OUTPUTS} are possible")]
     Joint(usize),
+    /// A piece begins inside a part.
+    #[error(
+        "it begins at proposal {first}; a piece begins at a multiple of its part, which is {part}"
+    )]
+    First {
+        /// Its first proposal.
+        first: u64,
+        /// Proposals in a part.
+        part: u64,
+    },
     /// A text is beyond the limit.
     #[error("`{0}` is longer than {MAX_TEXT} bytes")]
     TooLong(&'static str),
@@ -243,6 +313,9 @@ pub struct BankInfo {
     pub seed: u64,
     /// Proposals in a part.
     pub part: u64,
+    /// First proposal of a piece, at the beginning of a part; left out where it is 0, as in every whole bank.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub first: u64,
     /// Device on which the logits were computed.
     pub device: String,
 }
@@ -253,6 +326,14 @@ pub struct BankInfo {
 )]
 fn is_zero(outputs: &usize) -> bool {
     *outputs == 0
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_first(proposal: &u64) -> bool {
+    *proposal == 0
 }
 
 impl BankInfo {
@@ -299,6 +380,12 @@ impl BankInfo {
         }
         if !(1..=PART).contains(&self.part) {
             return Err(InfoError::Part(self.part));
+        }
+        if !self.first.is_multiple_of(self.part) {
+            return Err(InfoError::First {
+                first: self.first,
+                part: self.part,
+            });
         }
         let possible = match self.classes {
             // The column of classes holds 32-bit numbers.
@@ -391,16 +478,23 @@ impl Folder {
         }
     }
 
-    /// Number of proposals in every part, after a look at each footer.
+    /// Number of proposals in every part, after a look at each footer, or at the last one alone where there are more
+    /// than [`MOST_FOOTERS`]; the others are then looked at when they are read.
     ///
     /// All parts but the last must be full.
     fn parts(&self, info: &BankInfo) -> Result<BTreeMap<u64, u64>, BankError> {
+        let names = self.names()?;
+        let numbers: BTreeSet<u64> = names.iter().filter_map(|name| part_number(name)).collect();
+        let trusted = numbers.len() > MOST_FOOTERS;
+        let last = numbers.last().copied();
         let mut parts = BTreeMap::new();
-        for name in self.names()? {
-            if let Some(part) = part_number(&name) {
-                let file = PartFile::open(self.part(part), info, part)?;
-                parts.insert(part, file.rows());
-            }
+        for part in numbers {
+            let rows = if trusted && Some(part) != last {
+                info.part
+            } else {
+                PartFile::open(self.part(part), info, part)?.rows()
+            };
+            parts.insert(part, rows);
         }
         let wanted = info.part;
         let mut all_but_last = parts.iter();
@@ -479,7 +573,7 @@ impl BankWriter {
             journal: None,
             _lock: lock,
         };
-        writer.start_part(0)?;
+        writer.start_part(writer.info.first / writer.info.part)?;
         writer.remove_leftovers()?;
         Ok(writer)
     }
@@ -633,6 +727,13 @@ fn same_bank(folder: &Folder, found: BankInfo, info: &BankInfo) -> Result<BankIn
     bank.check(&info.model, &info.scoring_hash, &info.labels)?;
     bank.check_seed(info.seed)?;
     let found = bank.info;
+    if found.first != info.first {
+        return Err(BankError::OtherRange {
+            folder: folder.0.clone(),
+            found: found.first,
+            first: info.first,
+        });
+    }
     if (found.conditional, found.classes, found.joint)
         != (info.conditional, info.classes, info.joint)
     {
@@ -697,6 +798,10 @@ impl Bank {
                 BankError::Missing { folder }
             });
         };
+        if info.first > 0 {
+            let (folder, first) = (folder.0, info.first);
+            return Err(BankError::Piece { folder, first });
+        }
         let parts = folder.parts(&info)?;
         if let Some(part) = (0..parts.len() as u64).find(|part| !parts.contains_key(part)) {
             return Err(BankError::Gap {
@@ -807,6 +912,7 @@ mod tests {
             classes: conditional.then_some(3),
             joint: 0,
             seed: 7,
+            first: 0,
             part: 8,
             device: "cpu".to_owned(),
         }

@@ -122,6 +122,8 @@ pub enum Kind {
     Proposal,
     /// A model bundle.
     Bundle,
+    /// A bank that was joined.
+    Bank,
 }
 
 impl Kind {
@@ -131,6 +133,7 @@ impl Kind {
             Self::Samples => "samples",
             Self::Proposal => "an adapted proposal",
             Self::Bundle => "a bundle",
+            Self::Bank => "a bank",
         }
     }
 
@@ -140,6 +143,7 @@ impl Kind {
             Self::Samples => &["metadata.csv", "report.json"],
             Self::Proposal => &["proposal.json"],
             Self::Bundle => &["model.toml"],
+            Self::Bank => &["bank.toml"],
         }
     }
 }

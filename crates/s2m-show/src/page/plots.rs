@@ -21,8 +21,9 @@ pub const COLOURS: [[&str; 2]; 7] = [
     ["#8A6A00", "#D9B23B"],
     ["#3F3FBF", "#9A97FF"],
 ];
-/// Colour of text and frames, and of the lines behind curves.
+/// Colour of text and frames.
 pub const INK: [&str; 2] = ["#4A4F58", "#B4BAC4"];
+/// Colour of the lines behind curves.
 pub const GUIDE: [&str; 2] = ["#E3E6EB", "#2F343C"];
 
 /// Most groups that have a shape and colour of their own, beside the real items.

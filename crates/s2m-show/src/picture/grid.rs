@@ -17,7 +17,9 @@ const WHITE: f64 = 255.0;
 /// A picture as numbers, as a generator makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
+    /// Pixels from left to right.
     pub width: u32,
+    /// Pixels from top to bottom.
     pub height: u32,
     /// 1 grey, 2 grey and opacity, 3 red green blue, 4 red green blue and opacity.
     pub channels: u8,

@@ -25,6 +25,7 @@ const SPACE: u32 = 16;
 pub struct Section {
     /// Written above the rows.
     pub title: String,
+    /// One below the other.
     pub rows: Vec<Row>,
 }
 
@@ -33,19 +34,23 @@ pub struct Section {
 pub struct Row {
     /// Written to the left.
     pub name: String,
+    /// From left to right.
     pub pictures: Vec<Marked>,
 }
 
 /// A picture, and whether it is what was wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marked {
+    /// The picture.
     pub picture: Picture,
+    /// Whether it is.
     pub mark: Mark,
 }
 
 /// Whether a picture is what was wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
+    /// Drawn as it is.
     Right,
     /// Drawn with a box around it.
     Wrong,

@@ -57,7 +57,9 @@ pub struct Panel {
     pub marks: Vec<[f32; 2]>,
     /// A density to hold bars against, as places and heights from left to right; drawn as a line.
     pub curve: Vec<[f32; 2]>,
+    /// Colour of points and bars.
     pub colour: Colour,
+    /// How points are drawn.
     pub drawing: Drawing,
 }
 

@@ -327,7 +327,7 @@ fn a_generator_of_flat_pictures_is_fitted_and_labels_are_added_to_it() {
         let Answer::Fitted(fitted) = fit(&asked, &here, &Silent).unwrap() else {
             panic!("{:?}", here.wrong);
         };
-        let wanted = "items: 784 numbers each, taken as pictures of 28 by 28 pixels in grey (Nchw), as in the data, values from -1 to 1";
+        let wanted = "items: 784 numbers each, taken as pictures of 28 by 28 pixels in grey (NCHW), as in the data, values from -1 to 1";
         assert!(
             fitted.decided.iter().any(|line| line == wanted),
             "{fitted:?}"

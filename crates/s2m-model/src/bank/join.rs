@@ -1,0 +1,219 @@
+//! One bank out of pieces that were mined apart.
+//!
+//! Nothing is scored or computed: files of parts are linked, or copied where the file system does not link, and the
+//! description is that of the pieces without their beginning. What one machine would have mined has the same bytes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{
+    BankError, BankInfo, DESCRIPTION, Folder, LOCK, check_description, part_name, same_bank,
+};
+use crate::bundle::sha256;
+use crate::disk::{Existing, Kind, Lock, Plan, Staging, StagingError};
+
+/// What was joined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Joined {
+    /// Pieces that the bank is made of.
+    pub pieces: usize,
+    /// Files of parts.
+    pub parts: u64,
+    /// Proposals in the bank.
+    pub proposals: u64,
+}
+
+/// A piece as it lies on disk.
+struct Piece {
+    folder: Folder,
+    info: BankInfo,
+    /// One after its last proposal.
+    end: u64,
+    parts: Vec<u64>,
+}
+
+impl Piece {
+    fn open(path: &Path) -> Result<Self, BankError> {
+        let folder = Folder(path.to_owned());
+        let Some(info) = folder.info()? else {
+            let folder = folder.0;
+            return Err(if folder.exists() {
+                BankError::NotABank { folder }
+            } else {
+                BankError::Missing { folder }
+            });
+        };
+        let parts = folder.parts(&info)?;
+        let first = info.first / info.part;
+        let numbers: Vec<u64> = parts.keys().copied().collect();
+        let expected = first..first + numbers.len() as u64;
+        if let Some(part) = expected.clone().find(|part| !parts.contains_key(part)) {
+            return Err(BankError::Gap {
+                folder: folder.0,
+                part: part_name(part),
+            });
+        }
+        let end = info.first + parts.values().sum::<u64>();
+        Ok(Self {
+            folder,
+            info,
+            end,
+            parts: numbers,
+        })
+    }
+
+    fn path(&self) -> &Path {
+        &self.folder.0
+    }
+}
+
+/// Makes a bank in a new folder out of all its pieces, in any order; they stay as they are.
+///
+/// Refused where pieces are of different models, seeds, devices or parts, overlap, or leave a gap.
+pub fn join(pieces: &[PathBuf], out: &Path, existing: Existing) -> Result<Joined, BankError> {
+    let mut opened = Vec::with_capacity(pieces.len());
+    for path in pieces {
+        opened.push(Piece::open(path)?);
+    }
+    opened.sort_by_key(|piece| (piece.info.first, piece.end));
+    let Some(info) = check(&opened)? else {
+        let folder = out.to_owned();
+        return Err(BankError::Missing { folder });
+    };
+    let description = check_description(&Folder(out.to_owned()), &info)?;
+    let proposals = opened.iter().map(|piece| piece.end).max().unwrap_or(0);
+    let inputs: Vec<&Path> = opened.iter().map(Piece::path).collect();
+    let staging = Staging::open(&Plan {
+        target: out,
+        kind: Kind::Bank,
+        identity: &sha256(format!("{description}{proposals}{inputs:?}").as_bytes()),
+        existing,
+        inputs: &inputs,
+    })?;
+    match fill(&staging, &opened, &description) {
+        Ok(parts) => {
+            staging.finish()?;
+            Ok(Joined {
+                pieces: opened.len(),
+                parts,
+                proposals,
+            })
+        }
+        Err(error) => {
+            staging.discard();
+            Err(error)
+        }
+    }
+}
+
+/// Adds pieces to a bank that is there: they begin where it ends, or in the part that it ends in.
+///
+/// Parts appear in their order, each whole, so that it is a bank at every moment.
+pub fn extend(bank: &Path, pieces: &[PathBuf]) -> Result<Joined, BankError> {
+    let _lock = Lock::inside(bank, LOCK)?;
+    let whole = Piece::open(bank)?;
+    if whole.info.first > 0 {
+        let (folder, first) = (bank.to_owned(), whole.info.first);
+        return Err(BankError::Piece { folder, first });
+    }
+    let mut opened = Vec::with_capacity(pieces.len());
+    for path in pieces {
+        opened.push(Piece::open(path)?);
+    }
+    opened.sort_by_key(|piece| (piece.info.first, piece.end));
+    // The part that the bank ends in may be replaced by a longer one.
+    let full = Piece {
+        end: whole.end / whole.info.part * whole.info.part,
+        ..whole
+    };
+    opened.insert(0, full);
+    check(&opened)?;
+    let mut parts = 0;
+    for piece in &opened[1..] {
+        for &part in &piece.parts {
+            let to = opened[0].folder.part(part);
+            let half = to.with_extension("parquet.tmp");
+            let _ = fs::remove_file(&half);
+            if fs::hard_link(piece.folder.part(part), &half).is_err() {
+                fs::copy(piece.folder.part(part), &half).map_err(super::write_error(&half))?;
+            }
+            fs::rename(&half, &to).map_err(super::write_error(&to))?;
+            parts += 1;
+        }
+    }
+    let proposals = opened.iter().map(|piece| piece.end).max().unwrap_or(0);
+    Ok(Joined {
+        pieces: pieces.len(),
+        parts,
+        proposals,
+    })
+}
+
+/// The description of the whole; none without any piece.
+fn check(pieces: &[Piece]) -> Result<Option<BankInfo>, BankError> {
+    let Some(first) = pieces.first() else {
+        return Ok(None);
+    };
+    let whole = BankInfo {
+        first: 0,
+        ..first.info.clone()
+    };
+    let mut end = 0;
+    let mut before: Option<&Piece> = None;
+    for piece in pieces {
+        if piece.info.part != whole.part {
+            return Err(BankError::OtherPart {
+                folder: piece.path().to_owned(),
+                found: piece.info.part,
+                other: first.path().to_owned(),
+                wanted: whole.part,
+            });
+        }
+        let own = BankInfo {
+            first: piece.info.first,
+            ..whole.clone()
+        };
+        same_bank(&piece.folder, piece.info.clone(), &own)?;
+        if piece.info.first > end {
+            return Err(BankError::MissingRange {
+                missing: end..piece.info.first,
+                before: before.map_or("no piece begins at 0".to_owned(), |before| {
+                    format!("`{}` ends there", before.path().display())
+                }),
+            });
+        }
+        if let Some(before) = before.filter(|before| piece.info.first < before.end) {
+            return Err(BankError::Overlap {
+                first: piece.info.first,
+                one: before.path().to_owned(),
+                other: piece.path().to_owned(),
+            });
+        }
+        end = piece.end;
+        before = Some(piece);
+    }
+    Ok(Some(whole))
+}
+
+/// Puts all files in place; the number of parts.
+fn fill(staging: &Staging, pieces: &[Piece], description: &str) -> Result<u64, BankError> {
+    let mut parts = 0;
+    for piece in pieces {
+        for &part in &piece.parts {
+            let (from, to) = (piece.folder.part(part), staging.path(&part_name(part)));
+            // A run of the same request that was stopped may have left it.
+            if to.exists() {
+                fs::remove_file(&to).map_err(super::write_error(&to))?;
+            }
+            if fs::hard_link(&from, &to).is_err() {
+                fs::copy(&from, &to).map_err(super::write_error(&to))?;
+            }
+            parts += 1;
+        }
+    }
+    let write = |bytes: &[u8]| -> Result<(), StagingError> { staging.write(DESCRIPTION, bytes) };
+    write(description.as_bytes())?;
+    Ok(parts)
+}
