@@ -14,7 +14,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use commands::Answer;
 use commands::{
-    adapt, calibrate, classes, demo, eval, explain, fit, info, mine, reproduce, sample, train,
+    adapt, bank, calibrate, classes, demo, eval, explain, fit, info, mine, reproduce, sample,
+    serve, train,
 };
 use shown::{Shown, cut};
 use streams::Streams;
@@ -34,6 +35,7 @@ const EXAMPLES: &str = "Examples:
   s2m demo
   s2m sample gaussians-exact \"A + B\" -n 1000 --out out
   s2m classes gaussians-exact
+  s2m serve
   s2m explain gaussians-exact \"A - B\" --proposal 3
   s2m reproduce gaussians";
 
@@ -42,7 +44,9 @@ enum Command {
     Sample(sample::SampleArgs),
     Adapt(adapt::AdaptArgs),
     Mine(mine::MineArgs),
+    Bank(bank::BankArgs),
     Classes(classes::ClassesArgs),
+    Serve(serve::ServeArgs),
     Explain(explain::ExplainArgs),
     Info(info::InfoArgs),
     Fit(fit::FitArgs),
@@ -72,7 +76,9 @@ fn main() -> ExitCode {
         Command::Sample(args) => sample::run(args, &mut streams),
         Command::Adapt(args) => adapt::run(args, &mut streams),
         Command::Mine(args) => mine::run(args, &mut streams),
+        Command::Bank(args) => bank::run(args, &mut streams),
         Command::Classes(args) => classes::run(args, &mut streams),
+        Command::Serve(args) => serve::run(args, &mut streams),
         Command::Explain(args) => explain::run(args, &mut streams),
         Command::Info(args) => info::run(args, &mut streams),
         Command::Fit(args) => fit::run(args, &mut streams),

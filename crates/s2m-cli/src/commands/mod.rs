@@ -1,6 +1,7 @@
 //! One file per command: arguments, their meaning, one call, what to print.
 
 pub(crate) mod adapt;
+pub(crate) mod bank;
 pub(crate) mod calibrate;
 pub(crate) mod classes;
 pub(crate) mod demo;
@@ -11,6 +12,7 @@ pub(crate) mod info;
 pub(crate) mod mine;
 pub(crate) mod reproduce;
 pub(crate) mod sample;
+pub(crate) mod serve;
 pub(crate) mod train;
 
 use anyhow::Result;

@@ -10,6 +10,7 @@ use s2m::report::Report;
 use s2m::sample::{self, Request, Wanted, sample};
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, SampleSettings};
+use s2m_model::manifest::LabellingModel;
 use serde::Serialize;
 
 use super::adapt::tell_stages;
@@ -275,9 +276,13 @@ fn tell(report: &Report, streams: &mut Streams<'_>) -> Result<()> {
             100.0 * asked
         )
     });
+    let among = match report.labelling {
+        LabellingModel::OneOf => "",
+        LabellingModel::PerClass => " of items with any label",
+    };
     writeln!(
         streams.err,
-        "{}: {} items, {:.1} generator calls each, {bound}, predicted purity {:.1} %{asked} ({:.1} s)",
+        "{}: {} items, {:.1} generator calls each, {bound}, predicted purity {:.1} %{among}{asked} ({:.1} s)",
         report.query,
         report.samples,
         report.calls_per_sample,

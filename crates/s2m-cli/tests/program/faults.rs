@@ -29,7 +29,7 @@ pub(super) struct Case {
 const DRAW: [&str; 6] = ["sample", "gaussians-exact", "A - B", "-n", "300", "--quiet"];
 
 /// All commands that write one folder or file.
-pub(super) const CASES: [Case; 14] = [
+pub(super) const CASES: [Case; 15] = [
     Case {
         name: "sample",
         typed: &[DRAW[0], DRAW[1], DRAW[2], "-n", "300", "--out", "out"],
@@ -92,6 +92,15 @@ pub(super) const CASES: [Case; 14] = [
         typed: &["mine", DRAW[1], "-n", "3000", "--out", "out"],
         before: &["mine", DRAW[1], "-n", "1000", "--out", "out"],
         other: &["mine", DRAW[1], "-n", "2000", "--out", "out"],
+        out: "out",
+    },
+    Case {
+        name: "bank join",
+        typed: &["bank", "join", "pieces", "--out", "out"],
+        before: &[
+            "mine", DRAW[1], "-n", "3000", "--part", "1024", "--out", "pieces",
+        ],
+        other: &["bank", "join", "pieces", "--out", "out", "--force"],
         out: "out",
     },
     Case {

@@ -11,6 +11,7 @@ mod faults;
 mod interruption;
 mod memory;
 mod output;
+mod serve;
 mod together;
 mod training;
 

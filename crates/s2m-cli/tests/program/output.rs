@@ -8,6 +8,31 @@ use s2m_testkit::linear::linear;
 
 use super::run;
 
+/// Where items were drawn for each label, nothing is known about those without any.
+#[test]
+fn purity_says_of_which_items_it_is() {
+    let root = tempfile::tempdir().unwrap();
+    for (model, among, labelling) in [
+        (
+            "gaussians-exact",
+            "% of items with any label (",
+            "per-class",
+        ),
+        ("mnist-even", "% (", "one-of"),
+    ] {
+        let ran = run(
+            root.path(),
+            &["sample", model, "A - B", "-n", "20", "--out", model],
+        );
+        let (_, after) = ran.err.split_once("predicted purity ").unwrap();
+        let (_, after) = after.split_once(' ').unwrap();
+        assert!(after.starts_with(among), "{}", ran.err);
+        let report = fs::read_to_string(root.path().join(model).join("report.json")).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["labelling"], labelling);
+    }
+}
+
 #[test]
 fn sample_prints_the_folder_and_writes_what_it_promises() {
     let root = tempfile::tempdir().unwrap();

@@ -1,0 +1,179 @@
+//! What is served and where: the model, the port, the token.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use s2m::Model;
+use s2m::session::Machine;
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::connections;
+use crate::error::Error;
+use crate::limits;
+use crate::lines::Source;
+use crate::proposals::Proposals;
+use crate::routes;
+use crate::visitors::Visitors;
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Folder or name of the model.
+    pub model: &'a Path,
+    /// Bank to draw from.
+    pub bank: Option<&'a Path>,
+    /// Port on the loopback address; 0 takes a free one.
+    pub port: u16,
+    /// What to draw with.
+    pub machine: Machine<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// A model on a free port, with everything else by default.
+    pub fn new(model: &'a (impl AsRef<Path> + ?Sized)) -> Self {
+        Self {
+            model: model.as_ref(),
+            bank: None,
+            port: 0,
+            machine: Machine::default(),
+        }
+    }
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) model: Model,
+    /// As it was typed, for requests that open it again.
+    pub(crate) path: PathBuf,
+    pub(crate) source: Source,
+    pub(crate) token: String,
+    pub(crate) port: u16,
+    pub(crate) visitors: Visitors,
+    pub(crate) proposals: Proposals,
+    /// Turns of drawings, and of other questions.
+    pub(crate) drawings: Arc<Semaphore>,
+    pub(crate) questions: Arc<Semaphore>,
+    pub(crate) closing: AtomicBool,
+}
+
+/// A page that can be served.
+pub struct Server {
+    listener: TcpListener,
+    runtime: Runtime,
+    shared: Arc<Shared>,
+    stop: Stopper,
+}
+
+/// Ends a server from another thread.
+#[derive(Debug, Clone, Default)]
+pub struct Stopper(Arc<Notify>);
+
+impl Stopper {
+    /// Ends it.
+    pub fn stop(&self) {
+        self.0.notify_one();
+    }
+}
+
+impl Server {
+    /// Opens the model and its bank, makes a token, and listens.
+    pub fn open(request: &Request<'_>) -> Result<Self, Error> {
+        let model = Model::open(request.model)?.with_machine(&request.machine);
+        let proposals = Proposals::open(&model, request.bank).map_err(Error::Model)?;
+        let listen = |source| Error::Listen {
+            port: request.port,
+            source,
+        };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, request.port));
+        let listener = TcpListener::bind(address).map_err(listen)?;
+        listener.set_nonblocking(true).map_err(listen)?;
+        let port = listener.local_addr().map_err(listen)?.port();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(limits::DRAWINGS + limits::QUESTIONS + 4)
+            .enable_all()
+            .build()
+            .map_err(Error::Start)?;
+        let shared = Shared {
+            source: Source::new(request, proposals.banked_seed()),
+            path: request.model.to_owned(),
+            token: random_name()?,
+            port,
+            visitors: Visitors::default(),
+            proposals,
+            drawings: Arc::new(Semaphore::new(limits::DRAWINGS)),
+            questions: Arc::new(Semaphore::new(limits::QUESTIONS)),
+            closing: AtomicBool::new(false),
+            model,
+        };
+        Ok(Self {
+            listener,
+            runtime,
+            shared: Arc::new(shared),
+            stop: Stopper::default(),
+        })
+    }
+
+    /// Where the page is, with the token that every request needs. A browser does not send what follows `#`.
+    pub fn address(&self) -> String {
+        format!(
+            "http://127.0.0.1:{}/#{}",
+            self.shared.port, self.shared.token
+        )
+    }
+
+    /// What ends it.
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
+    /// Serves until it is interrupted from the keyboard, or stopped.
+    pub fn run_until_interrupted(self) -> Result<(), Error> {
+        let stop = self.stop.clone();
+        self.runtime.spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                stop.stop();
+            }
+        });
+        self.run()
+    }
+
+    /// Serves until it is stopped. Drawings that run then end, and leave nothing behind.
+    pub fn run(self) -> Result<(), Error> {
+        let Self {
+            listener,
+            runtime,
+            shared,
+            stop,
+        } = self;
+        let scoring = std::thread::Builder::new().name("proposals".to_owned());
+        let scored = Arc::clone(&shared);
+        let scoring = scoring
+            .spawn(move || scored.proposals.score_all(&scored.closing))
+            .map_err(Error::Start)?;
+        let served = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Start)?;
+            let router = routes::router(&shared);
+            connections::accept(listener, router, &stop.0).await;
+            Ok(())
+        });
+        shared
+            .closing
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        shared.visitors.stop_all();
+        // Drawings look up between two pieces of work, and take their folders with them.
+        runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+        let _ = scoring.join();
+        served
+    }
+}
+
+/// A name that nobody guesses: 128 random bits.
+pub(crate) fn random_name() -> Result<String, Error> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(|e| Error::Token(e.to_string()))?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}
