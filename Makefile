@@ -4,6 +4,8 @@
 ONNXRUNTIME := 1.31.1
 LIBTORCH_VERSION := 2.11.0
 RUNTIME := .runtime
+PLAYWRIGHT := 1.65.2
+BROWSER := $(RUNTIME)/browser
 LIBRARY := $(RUNTIME)/libonnxruntime.so.$(ONNXRUNTIME)
 TORCH := $(RUNTIME)/libtorch/torch
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -16,13 +18,18 @@ export LIBTORCH := $(CURDIR)/$(TORCH)
 export LIBTORCH_CXX11_ABI := 1
 WITH_TORCH := LD_LIBRARY_PATH="$(CURDIR)/$(TORCH)/lib:$(CURDIR)/$(RUNTIME)/libtorch/nvidia/cu13/lib"
 
-.PHONY: demo test build train bench check fuzz format models clean
+# Packages of Python that the wheel is built and tested with; nothing else of the project needs them.
+PYTHON := $(RUNTIME)/python
+WHEELS := $(TARGET)/wheels
+
+.PHONY: browser demo test build train python python-test docs bench check licences fuzz format models clean
 
 demo: build          ## draw from the embedded model, print a table, write demo/demo.png
 	$(TARGET)/release/s2m demo --out demo
 
-test: check $(LIBRARY) $(TORCH)   ## format, lints, all tests, doc tests
+test: check $(LIBRARY) $(TORCH)   ## format, lints, all tests, doc tests, the Python package
 	$(WITH_TORCH) $(CARGO) test --release --workspace
+	$(MAKE) python-test
 
 build: $(LIBRARY)    ## leave the program at target/release/s2m, with ONNX Runtime beside it
 	$(CARGO) build --release -p s2m-cli
@@ -31,13 +38,38 @@ build: $(LIBRARY)    ## leave the program at target/release/s2m, with ONNX Runti
 train: build $(TORCH)   ## leave the trainer at target/release/s2m-train, beside the program
 	$(CARGO) build --release -p s2m-train
 
+python: train $(PYTHON)/tested   ## leave the wheel of the Python package in target/wheels
+	mkdir -p python/src/s2m/bin
+	strip -o python/src/s2m/bin/s2m $(TARGET)/release/s2m
+	strip -o python/src/s2m/bin/s2m-train $(TARGET)/release/s2m-train
+	rm -rf $(WHEELS)
+	cd python && ../$(PYTHON)/bin/maturin build -q --release --target-dir $(abspath $(TARGET)) -o $(abspath $(WHEELS))
+
+python-test: python  ## the wheel in an environment of its own: draws, Ray, notebooks, types
+	$(PYTHON)/bin/pip install -q --force-reinstall --no-deps $(WHEELS)/*.whl
+	env -u ORT_DYLIB_PATH -u LIBTORCH_CXX11_ABI $(PYTHON)/bin/python -m pytest python/tests
+
+docs: python         ## the site of the documents in target/site, every link checked
+	$(PYTHON)/bin/pip install -q --force-reinstall --no-deps $(WHEELS)/*.whl
+	$(PYTHON)/bin/python tools/site.py $(TARGET)/release/s2m target/pages
+	$(CARGO) doc -q --release --no-deps -p s2m -p s2m-core -p s2m-model
+	cp -r $(TARGET)/doc target/pages/rust
+	NO_MKDOCS_2_WARNING=1 $(PYTHON)/bin/mkdocs build -q --strict
+
 check: $(TORCH)      ## format and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
+licences:            ## licences and sources of all dependencies, by cargo-deny
+	$(CARGO) deny --version > /dev/null 2>&1 || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny check licenses bans sources
+
 bench: train         ## speed and memory, against PyTorch and a bare ONNX Runtime loop
 	$(CARGO) build --release -p s2m-bench
 	benches/run $(TARGET)/release
+
+browser: $(LIBRARY) $(BROWSER)   ## the page of `s2m serve` in Chromium, with screenshots; needs /usr/bin/chromium
+	$(CARGO) test --release -p s2m-serve --test server -- --nocapture browser
 
 fuzz: $(LIBRARY) $(TORCH)   ## damaged files by the ten thousand; SEED=2 for others
 	S2M_FUZZ_CASES=10000 S2M_FUZZ_SEED=$(or $(SEED),1) $(CARGO) test --release -p s2m --test mutations -- --nocapture
@@ -53,6 +85,11 @@ models:              ## write the exact embedded models again, from their formul
 clean:
 	rm -rf $(TARGET) $(RUNTIME) demo
 
+$(PYTHON)/tested: python/tests/requirements.txt
+	python3 -m venv --clear $(PYTHON)
+	$(PYTHON)/bin/pip install -q -r python/tests/requirements.txt
+	touch $@
+
 $(LIBRARY): tools/fetch-onnxruntime
 	tools/fetch-onnxruntime $(ONNXRUNTIME) $(RUNTIME)
 	touch $@
@@ -60,3 +97,7 @@ $(LIBRARY): tools/fetch-onnxruntime
 $(TORCH): tools/fetch-libtorch
 	tools/fetch-libtorch $(LIBTORCH_VERSION) $(RUNTIME)/libtorch
 	touch $@
+
+$(BROWSER):
+	python3 -m venv $@
+	$@/bin/pip install --quiet playwright==$(PLAYWRIGHT) || { rm -rf $@; false; }
