@@ -133,9 +133,13 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
                         Ok(write_whole(&path, (text + "\n").as_bytes())?)
                     };
                     let drawings = workshop.make(&chain, seed, &mut made, &mut runs, &save)?;
-                    if seed == chain.seeds[0] {
-                        pictures.extend(drawings);
-                    }
+                    // One seed is shown, the first that is made.
+                    let shown = |name: &str| pictures.iter().any(|(own, _)| *own == name);
+                    let new: Vec<_> = drawings
+                        .into_iter()
+                        .filter(|(name, _)| !shown(name))
+                        .collect();
+                    pictures.extend(new);
                 }
             }
             links.push(Link { chain, seed, made });
