@@ -1,6 +1,7 @@
 //! What an experiment found, as `RESULTS.md` and pictures.
 
 use std::fs;
+use std::path::Path;
 
 use s2m::output::write_whole;
 use s2m_model::runtime::Runtime;
@@ -40,9 +41,10 @@ pub(super) fn write(request: &Request<'_>, findings: Findings) -> Result<Reprodu
         write_whole(&path, &canvas.to_png()?)?;
         pictures.push(path);
     }
+    let shown = shown(out, &findings);
     let notes = fs::read_to_string(out.join(NOTES)).ok();
     let runtime = Runtime::load(request.machine.onnxruntime)?.version();
-    let text = text(request, &findings, &runtime, notes.as_deref());
+    let text = text(request, &findings, &runtime, &shown, notes.as_deref());
     let results = out.join(RESULTS);
     write_whole(&results, text.as_bytes())?;
     Ok(Reproduced {
@@ -54,8 +56,32 @@ pub(super) fn write(request: &Request<'_>, findings: Findings) -> Result<Reprodu
     })
 }
 
+/// Names of the pictures: those of this run, then those that earlier ones have left beside them, where rows can be
+/// made on different days.
+fn shown(out: &Path, findings: &Findings) -> Vec<String> {
+    let mut names: Vec<String> = findings
+        .pictures
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    let there = fs::read_dir(out).into_iter().flatten().flatten();
+    let mut earlier: Vec<String> = there
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".png") && !names.contains(name))
+        .collect();
+    earlier.sort();
+    names.append(&mut earlier);
+    names
+}
+
 /// The text of `RESULTS.md`.
-fn text(request: &Request<'_>, findings: &Findings, runtime: &str, notes: Option<&str>) -> String {
+fn text(
+    request: &Request<'_>,
+    findings: &Findings,
+    runtime: &str,
+    pictures: &[String],
+    notes: Option<&str>,
+) -> String {
     let name = request.experiment.name();
     let mut parts = vec![
         format!(
@@ -81,8 +107,8 @@ fn text(request: &Request<'_>, findings: &Findings, runtime: &str, notes: Option
             .collect();
         parts.push(format!("## Missing\n\n{}", lines.concat()));
     }
-    let pictures = findings.pictures.iter().map(|(name, _)| name);
     let pictures: Vec<String> = pictures
+        .iter()
         .map(|name| format!("![{name}]({name})\n"))
         .collect();
     if !pictures.is_empty() {

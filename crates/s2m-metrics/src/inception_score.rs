@@ -66,6 +66,21 @@ pub enum ClassScores<'a> {
     Probabilities(Features<'a>),
 }
 
+impl<'a> ClassScores<'a> {
+    /// Probabilities where every row is a distribution, logits otherwise.
+    pub fn told(rows: Features<'a>) -> Self {
+        let is_distribution = |row: Row<'_>| {
+            let sum: f64 = row.iter().sum();
+            row.iter().all(|p| p >= 0.0) && (sum - 1.0).abs() <= SUM_TOLERANCE
+        };
+        if rows.rows().all(is_distribution) {
+            Self::Probabilities(rows)
+        } else {
+            Self::Logits(rows)
+        }
+    }
+}
+
 /// The score over splits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InceptionScore {
@@ -217,6 +232,19 @@ mod tests {
             let [low, high] = found.interval(Bootstrap::default()).unwrap();
             assert!(low < found.mean && found.mean < high);
         }
+    }
+
+    #[test]
+    fn rows_that_are_distributions_are_probabilities() {
+        let told = |rows: &[f32]| {
+            matches!(
+                ClassScores::told(features(rows, 2)),
+                ClassScores::Probabilities(_)
+            )
+        };
+        assert!(told(&[0.25, 0.75, 1.0, 0.0]));
+        assert!(!told(&[0.25, 0.75, 1.5, -0.5]));
+        assert!(!told(&[0.25, 0.75, 2.0, 1.0]));
     }
 
     #[test]

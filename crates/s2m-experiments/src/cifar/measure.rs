@@ -351,7 +351,10 @@ impl<'a> Measures<'a> {
             return Ok(None);
         };
         let score = match scores {
-            Some(rows) => inception_score(ClassScores::Probabilities(features(rows)?), SPLITS).ok(),
+            Some(rows) => {
+                let dealt = dealt(rows);
+                inception_score(ClassScores::told(features(&dealt)?), SPLITS).ok()
+            }
             None => None,
         };
         Ok(Some(Pooled {
@@ -403,6 +406,15 @@ fn append(all: &mut Option<Rows>, more: Option<Rows>) {
     }
 }
 
+/// Rows that came class by class, dealt out so that every split of the Inception score has its part of each.
+fn dealt(rows: &Rows) -> Rows {
+    let splits = SPLITS.get();
+    let order: Vec<usize> = (0..splits)
+        .flat_map(|split| (split..rows.len()).step_by(splits))
+        .collect();
+    rows.select(&order)
+}
+
 fn features(rows: &Rows) -> Result<Features<'_>, Error> {
     Features::new(&rows.values, rows.width).map_err(|source| Error::Features {
         data: super::chains::DATA.to_owned(),
@@ -424,5 +436,22 @@ fn levels_of(data: &Dataset, query: &Query, most: usize) -> Vec<u8> {
             _ => planes,
         },
         Values::Floats(_) => unreachable!("pictures are bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thirty rows of three classes in a row: every split of three gets one of each.
+    #[test]
+    fn every_split_has_items_of_every_class() {
+        let rows = Rows {
+            values: (0..30).map(|at| (at / 10) as f32).collect(),
+            width: 1,
+        };
+        for split in dealt(&rows).values.chunks(3) {
+            assert_eq!(split, [0.0, 1.0, 2.0]);
+        }
     }
 }
