@@ -66,8 +66,9 @@ fn shown(out: &Path, findings: &Findings) -> Vec<String> {
         .collect();
     let there = fs::read_dir(out).into_iter().flatten().flatten();
     let mut earlier: Vec<String> = there
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "png"))
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.ends_with(".png") && !names.contains(name))
+        .filter(|name| !names.contains(name))
         .collect();
     earlier.sort();
     names.append(&mut earlier);
