@@ -23,6 +23,8 @@ pub(super) struct Schedule<'a> {
     chosen: Chosen,
     network: TrunkSettings,
     labels: usize,
+    /// Items to train on.
+    items: u64,
     device: Device,
 }
 
@@ -127,6 +129,13 @@ impl Chosen {
 /// Passes of the shorter phase, out of those of the longer one.
 const SHORTER: u64 = 6;
 
+/// Steps that a training should take: few items are passed over more often, since a network is not done after the 140
+/// steps that five passes over the folds of 10,000 items come to.
+const STEPS: u64 = 1000;
+
+/// Most times as many passes as usual that few items get.
+const MORE: u64 = 5;
+
 impl<'a> Schedule<'a> {
     /// The schedule for items of a shape; what it needs of other bundles goes to `work`.
     pub(super) fn new(
@@ -162,8 +171,21 @@ impl<'a> Schedule<'a> {
             chosen,
             network,
             labels: data.train.labels.len(),
+            items: data.split.train.len() as u64,
             device,
         })
+    }
+
+    /// Items of a step.
+    fn batch(&self) -> u64 {
+        self.training.batch.unwrap_or(self.chosen.batch)
+    }
+
+    /// Passes of a training: as asked for, or as usual, and more often over few items.
+    fn passes(&self, usual: u64) -> u64 {
+        let steps = self.items.div_ceil(self.batch().max(1)).max(1);
+        let needed = STEPS.div_ceil(steps).min(MORE * usual);
+        self.training.epochs.unwrap_or(usual.max(needed))
     }
 
     /// The ways to try.
@@ -191,7 +213,7 @@ impl<'a> Schedule<'a> {
         let Self {
             training, chosen, ..
         } = self;
-        let long = training.epochs.unwrap_or(chosen.epochs);
+        let long = self.passes(chosen.epochs);
         let short = (long / SHORTER).max(1);
         let (epochs, real) = match way {
             Way::Shared if chosen.class_first => {
@@ -226,7 +248,7 @@ impl<'a> Schedule<'a> {
             data: Some(recipe.clone()),
             ..ClassifierSettings::new(
                 epochs,
-                i64::try_from(training.batch.unwrap_or(chosen.batch)).unwrap_or(i64::MAX),
+                i64::try_from(self.batch()).unwrap_or(i64::MAX),
                 self.network.clone(),
                 chosen.optimizer,
             )
@@ -244,7 +266,7 @@ impl<'a> Schedule<'a> {
         let usual = JointSettings::default();
         JointChoice::Settings(JointSettings {
             folder: Some(work.join(folder::JOINT)),
-            epochs: Some(self.training.epochs.unwrap_or(self.chosen.joint_epochs)),
+            epochs: Some(self.passes(self.chosen.joint_epochs)),
             rounds: self.training.rounds.map_or(usual.rounds, |rounds| {
                 usize::try_from(rounds).unwrap_or(usize::MAX)
             }),
@@ -307,6 +329,7 @@ mod tests {
                 chosen,
                 network,
                 labels: 2,
+                items: 10_000,
                 device: Device::Cuda,
             };
             for &way in chosen.ways {
@@ -317,5 +340,28 @@ mod tests {
                 assert!(read.check().is_ok() && read.real.way() == way, "{text}");
             }
         }
+    }
+    #[test]
+    fn few_items_are_passed_over_more_often() {
+        let schedule = |items, epochs| {
+            let training = Training {
+                epochs,
+                ..Training::default()
+            };
+            let schedule = Schedule {
+                training: &training,
+                chosen: Chosen::DIGITS,
+                network: TrunkSettings::Lenet5 {},
+                labels: 2,
+                items,
+                device: Device::Cpu,
+            };
+            [5, 20].map(|usual| schedule.passes(usual))
+        };
+        // 54,000 items are 211 steps, 10,397 items 41, 300 items 2.
+        assert_eq!(schedule(54_000, None), [5, 20]);
+        assert_eq!(schedule(10_397, None), [25, 25]);
+        assert_eq!(schedule(300, None), [25, 100]);
+        assert_eq!(schedule(300, Some(3)), [3, 3]);
     }
 }
