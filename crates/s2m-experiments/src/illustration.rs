@@ -41,11 +41,16 @@ const BINS: usize = 100;
 /// Pieces of a bin over which the density is integrated by Simpson's rule.
 const PIECES: usize = 10;
 
-const STAGES: [Stage; 3] = [
+const STAGES: [Stage; 4] = [
     Stage {
         name: "gan",
         kind: Kind::Gan,
         template: include_str!("../../../experiments/illustration/gan.toml"),
+    },
+    Stage {
+        name: "conditional",
+        kind: Kind::Gan,
+        template: include_str!("../../../experiments/illustration/conditional.toml"),
     },
     Stage {
         name: "cp-gan",
@@ -68,12 +73,14 @@ enum Method {
 }
 
 const GAN: Method = Method::Alone("gan", GENERATOR);
+const CONDITIONAL: Method = Method::Alone("conditional", "generator-overlap.toml");
 const CP_GAN: Method = Method::Alone("cp-gan", "generator-overlap.toml");
 const REJECT: Method = Method::Sampled(SamplerChoice::Reject { tv: DEFAULT_TV });
 const MH: Method = Method::Sampled(SamplerChoice::Mh { steps: STEPS });
 
-const METHODS: [(&str, Method); 4] = [
+const METHODS: [(&str, Method); 5] = [
     ("GAN alone", GAN),
+    ("conditional GAN, code (0.5, 0.5)", CONDITIONAL),
     ("CP-GAN, code (0.5, 0.5)", CP_GAN),
     ("GAN + S2M, mh, K = 100", MH),
     ("GAN + S2M, reject, TV 0.01", REJECT),
@@ -231,7 +238,7 @@ fn perfect(samples: usize) -> Result<Vec<String>, Error> {
     Ok(cells.map(str::to_owned).into_iter().chain(rest).collect())
 }
 
-/// Three histograms with the exact curve, of the first seed that is there.
+/// Histograms with the exact curve, of the first seed that is there.
 fn picture(
     evaluator: &Evaluator<'_>,
     runs: &[Run],
@@ -239,6 +246,7 @@ fn picture(
 ) -> Result<Option<Canvas>, Error> {
     let shown = [
         ("GAN alone", GAN, [150, 60, 50]),
+        ("conditional GAN", CONDITIONAL, [150, 105, 30]),
         ("CP-GAN", CP_GAN, [120, 120, 128]),
         ("GAN + S2M", REJECT, [31, 95, 170]),
     ];
@@ -269,7 +277,7 @@ fn picture(
         }
         if !panels.is_empty() {
             let heading = format!("The overlap of two classes, seed {seed}");
-            return Ok(Some(scatter(&panels, 3, &heading)));
+            return Ok(Some(scatter(&panels, 2, &heading)));
         }
     }
     Ok(None)

@@ -118,13 +118,20 @@ impl Objective for Conditional {
         vec![&mut self.generator.1, &mut self.critic]
     }
 
+    /// Beside the generator of a class, one that is given the same value for every class, which it was never shown.
     fn outputs(&self) -> Vec<Output> {
         let (network, trained) = &self.generator;
-        vec![Output {
-            file: "generator",
+        let output = |file, code| Output {
+            file,
             network: AnyGenerator::Mlp(network.clone()),
             weights: trained.finished(),
-            code: Code::Class,
-        }]
+            code,
+        };
+        let labels = self.labels as usize;
+        let even = vec![1.0 / labels as f32; labels];
+        vec![
+            output("generator", Code::Class),
+            output("generator-overlap", Code::Fixed(even)),
+        ]
     }
 }
