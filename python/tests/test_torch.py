@@ -28,6 +28,30 @@ def test_a_generator_is_exported_and_checked(tmp_path):
     (found,) = session.run(["x"], {"z": z.numpy()})
     assert np.allclose(found, generator(z).detach().numpy(), atol=1e-6)
     assert generator.training, "as it was"
+    assert [path.name for path in tmp_path.iterdir()] == ["g.onnx"]
+
+
+def test_every_module_keeps_its_mode(tmp_path):
+    """A part that is frozen while the rest trains stays so."""
+    generator = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2)).train()
+    generator[1].eval()
+    before = [module.training for module in generator.modules()]
+    s2m.export(generator, torch.randn(3, 4), out=tmp_path / "g.onnx")
+    assert [module.training for module in generator.modules()] == before == [True, True, False, True]
+
+
+def test_a_file_that_was_right_stays_where_another_is_wrong(tmp_path):
+    out = tmp_path / "g.onnx"
+    s2m.export(Generator(), torch.randn(3, 4), out=out)
+    before = out.read_bytes()
+    # Tracing keeps the branch of the first call, so that only the check of the file finds it.
+    turns = Generator(lambda self, z: torch.tanh(self.layer(z)) * (1 if len(z) == 3 else 1 + 1e-2))
+    with pytest.raises(s2m.Error, match="depends on the others|the file gives"):
+        s2m.export(turns, torch.randn(3, 4), out=out)
+    constant = Generator(lambda self, z: torch.tanh(self.layer(z)) + torch.zeros(z.shape[0] // 1, 2)[: int(z.shape[0])])
+    s2m.export(constant, torch.randn(3, 4), out=tmp_path / "other.onnx")
+    assert out.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g.onnx", "other.onnx"]
 
 
 def test_a_conditional_generator_has_a_class(tmp_path):
