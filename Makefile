@@ -58,7 +58,7 @@ docs: python         ## the site of the documents in target/site, every link che
 	$(PYTHON)/bin/python tools/site.py $(TARGET)/release/s2m target/pages
 	$(CARGO) doc -q --release --no-deps -p s2m -p s2m-core -p s2m-model
 	cp -r $(TARGET)/doc target/pages/rust
-	NO_MKDOCS_2_WARNING=1 $(PYTHON)/bin/mkdocs build -q --strict
+	NO_MKDOCS_2_WARNING=1 $(PYTHON)/bin/mkdocs build --strict
 
 check: $(TORCH)      ## format and lints
 	$(CARGO) fmt --all --check
