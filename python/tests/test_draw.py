@@ -129,7 +129,7 @@ def test_errors_have_the_words_of_the_program(tmp_path):
             make()
         assert words in str(caught.value)
     for call, name, words in [
-        (lambda: model.sample("A", n=1, temperature=2), "Model.sample", "'temperature'"),
+        (lambda: model.sample("A", n=1, temperature=2), "Model.sample", "'temperature'. Did you mean 'real_temperature'?"),
         (lambda: model.stream("A", odd_cap=2), "Model.stream", "'odd_cap'. Did you mean 'odds_cap'?"),
         (lambda: model.classes(sampler="mh"), "Model.classes", "'sampler'"),
         (lambda: model.explain("A", 1, adapt="once"), "Model.explain", "'adapt'"),

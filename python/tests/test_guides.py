@@ -70,7 +70,7 @@ def renamed(source, folder, labels):
     shutil.copytree(source, folder)
     text = (folder / "model.toml").read_text()
     for old, new in zip(PETS, labels, strict=True):
-        text = text.replace(f'"{old}"', f'"{new}"')
+        text = re.sub(rf"\b{old}\b", new, text)
     (folder / "model.toml").write_text(text)
 
 

@@ -75,10 +75,11 @@ pub type GoesOn<'g> = &'g dyn Fn(u64) -> bool;
 /// Pieces by their folders: of a folder that is none itself, the folders in it that are.
 ///
 /// A million pieces have one folder around them, and more names than a command line takes.
-fn found(paths: &[PathBuf]) -> Result<Vec<PathBuf>, BankError> {
+fn found(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<PathBuf>, BankError> {
     let is_piece = |folder: &Path| folder.join(DESCRIPTION).is_file();
     let mut all = Vec::with_capacity(paths.len());
     for path in paths {
+        unless_stopped(goes_on, all.len() as u64)?;
         if is_piece(path) || !path.is_dir() {
             all.push(path.clone());
             continue;
@@ -86,6 +87,7 @@ fn found(paths: &[PathBuf]) -> Result<Vec<PathBuf>, BankError> {
         let mut inside = Vec::new();
         for entry in fs::read_dir(path).map_err(super::read_error(path))? {
             let folder = entry.map_err(super::read_error(path))?.path();
+            unless_stopped(goes_on, inside.len() as u64)?;
             if is_piece(&folder) {
                 inside.push(folder);
             }
@@ -102,7 +104,7 @@ fn found(paths: &[PathBuf]) -> Result<Vec<PathBuf>, BankError> {
 
 /// Opens all pieces, in the order of their proposals.
 fn open_all(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<Piece>, BankError> {
-    let paths = found(paths)?;
+    let paths = found(paths, goes_on)?;
     let mut opened = Vec::with_capacity(paths.len());
     for path in &paths {
         opened.push(Piece::open(path)?);
