@@ -23,7 +23,7 @@ import onnxruntime
 import s2m
 from s2m._program import environment, program
 
-CASES = [("gaussians-exact", "A + B", 7), ("mnist-even", "A - B", 5)]
+CASES = [("gaussians-exact", "A + B", 7), ("mnist-even", "A - B", 3)]
 
 
 def by_program(model: str, query: str, samples: int, out: Path, seed: int) -> None:
