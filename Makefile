@@ -6,6 +6,8 @@ LIBTORCH_VERSION := 2.11.0
 RUNTIME := .runtime
 PLAYWRIGHT := 1.65.2
 BROWSER := $(RUNTIME)/browser
+CHROMIUM := $(wildcard /usr/bin/chromium)
+NO_BROWSER := SKIPPED: the page was not tried in a browser
 LIBRARY := $(RUNTIME)/libonnxruntime.so.$(ONNXRUNTIME)
 TORCH := $(RUNTIME)/libtorch/torch
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -27,9 +29,11 @@ WHEELS := $(TARGET)/wheels
 demo: build          ## draw from the embedded model, print a table, write demo/demo.png
 	$(TARGET)/release/s2m demo --out demo
 
-test: check $(LIBRARY) $(TORCH)   ## format, lints, all tests, doc tests, the Python package
+test: check $(LIBRARY) $(TORCH)   ## format, lints, all tests, doc tests, the page in Chromium where there is one, the Python package
+	@$(if $(CHROMIUM),$(MAKE) $(BROWSER) || echo "$(NO_BROWSER): Playwright cannot be fetched",echo "$(NO_BROWSER): there is no /usr/bin/chromium")
 	$(WITH_TORCH) $(CARGO) test --release --workspace
 	$(MAKE) python-test
+	@$(if $(CHROMIUM),test -d $(BROWSER) || echo "$(NO_BROWSER): Playwright cannot be fetched",echo "$(NO_BROWSER): there is no /usr/bin/chromium")
 
 build: $(LIBRARY)    ## leave the program at target/release/s2m, with ONNX Runtime beside it
 	$(CARGO) build --release -p s2m-cli
@@ -45,7 +49,7 @@ python: train $(PYTHON)/tested   ## leave the wheel of the Python package in tar
 	rm -rf $(WHEELS)
 	cd python && ../$(PYTHON)/bin/maturin build -q --release --target-dir $(abspath $(TARGET)) -o $(abspath $(WHEELS))
 
-python-test: python  ## the wheel in an environment of its own: draws, Ray, notebooks, types
+python-test: python  ## the wheel in environments of its own: draws, PyTorch, Ray, notebooks, guides, types
 	$(PYTHON)/bin/pip install -q --force-reinstall --no-deps $(WHEELS)/*.whl
 	env -u ORT_DYLIB_PATH -u LIBTORCH_CXX11_ABI $(PYTHON)/bin/python -m pytest python/tests
 
@@ -54,7 +58,7 @@ docs: python         ## the site of the documents in target/site, every link che
 	$(PYTHON)/bin/python tools/site.py $(TARGET)/release/s2m target/pages
 	$(CARGO) doc -q --release --no-deps -p s2m -p s2m-core -p s2m-model
 	cp -r $(TARGET)/doc target/pages/rust
-	NO_MKDOCS_2_WARNING=1 $(PYTHON)/bin/mkdocs build -q --strict
+	NO_MKDOCS_2_WARNING=1 $(PYTHON)/bin/mkdocs build --strict
 
 check: $(TORCH)      ## format and lints
 	$(CARGO) fmt --all --check

@@ -7,6 +7,8 @@ Needs the wheel of `make python` and Ray. Starting the cluster and its workers' 
 """
 
 import logging
+import os
+import platform
 import statistics
 import sys
 import tempfile
@@ -22,6 +24,7 @@ MODEL, PART, ROUNDS = "mnist-even", 1 << 14, 3
 
 def main() -> None:
     proposals = int(sys.argv[1]) if len(sys.argv) > 1 else 1 << 19
+    print(f"s2m {s2m.__version__}, Ray {ray.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, {proposals:,} proposals of {MODEL}")
     ray.init(num_cpus=4, log_to_driver=False, logging_level=logging.ERROR)
     seconds: dict[str, list[float]] = {}
     for _ in range(ROUNDS):

@@ -8,6 +8,7 @@ and lets mkdocs make the site of OUT.
 """
 
 import inspect
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
-PICTURES = (".png", ".svg")
+#: Experiments whose run files are those of another one: its results name them without a folder.
+SHARED = {"calibration": "table1"}
 
 
 def rewritten(text: str, move) -> str:
@@ -44,19 +46,14 @@ class Site:
 
         def move(target: str) -> str:
             path = (source.parent / target).resolve()
+            if not path.exists() and source.parent.name in SHARED:
+                path = ROOT / "experiments" / SHARED[source.parent.name] / target
             if not path.is_relative_to(ROOT) or not path.exists():
-                return self.shared(source, target, folder)
+                sys.exit(f"{source.relative_to(ROOT)}: there is no `{target}`")
             return os.path.relpath(self.place(path), folder)
 
         text = rewritten(source.read_text(encoding="utf-8"), move)
         self.write(name, text)
-
-    def shared(self, source: Path, target: str, folder: Path) -> str:
-        """Run files that one experiment shares with another lie there."""
-        found = sorted((ROOT / "experiments").glob(f"*/{Path(target).name}"))
-        if not found:
-            sys.exit(f"{source.relative_to(ROOT)}: no `{target}`")
-        return os.path.relpath(self.place(found[0]), folder)
 
     def place(self, path: Path) -> str:
         """Where a file of the repository lies on the site; copied there if it is no page."""
@@ -71,6 +68,11 @@ class Site:
             name = Path("source") / name
         if path.is_dir():
             return str(name)
+        if path.suffix == ".ipynb":
+            self.write(str(name.with_suffix(".md")), notebook(path))
+            (self.out / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, self.out / name)
+            return str(name.with_suffix(".md"))
         if path.suffix != ".md" or name.parts[0] == "source":
             if path.suffix == ".md":
                 name = name.with_suffix(".txt")
@@ -84,20 +86,34 @@ class Site:
         path.write_text(text, encoding="utf-8")
 
 
+def notebook(path: Path) -> str:
+    """Cells of a notebook as a page. Their outputs are not kept in the repository, so there are none here."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = ["".join(cell["source"]) for cell in cells]
+    shown = [
+        one if cell["cell_type"] == "markdown" else f"```python\n{one}\n```" for cell, one in zip(cells, text, strict=True)
+    ]
+    note = f"*This is the notebook [{path.name}]({path.name}) without its outputs; `make test` runs it from first to last cell.*"
+    return "\n\n".join([shown[0], note, *shown[1:]]) + "\n"
+
+
 def program_reference(program: str) -> str:
-    """Help of all commands."""
+    """Help of all commands, and of the commands inside these."""
 
     def help_of(*command: str) -> str:
         ran = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=True)
         return ran.stdout.rstrip()
 
-    top = help_of()
-    commands = re.findall(r"^  ([a-z]+) ", top.split("Commands:")[1].split("Options:")[0], re.M)
-    pages = ["# The program", "What `--help` prints.", "## s2m", f"```text\n{top}\n```"]
-    for command in commands:
-        if command != "help":
-            pages += [f"## s2m {command}", f"```text\n{help_of(command)}\n```"]
-    return "\n\n".join(pages) + "\n"
+    def pages_of(*command: str) -> list[str]:
+        said = help_of(*command)
+        pages = [f"{'#' * min(4, 2 + max(0, len(command) - 1))} {' '.join(['s2m', *command])}", f"```text\n{said}\n```"]
+        listed = re.search(r"^Commands:\n(.*?)^\S", said, re.M | re.S)
+        for inner in re.findall(r"^  ([a-z-]+)  ", listed[1], re.M) if listed else []:
+            if inner != "help":
+                pages += pages_of(*command, inner)
+        return pages
+
+    return "\n\n".join(["# The program", "What `--help` prints.", *pages_of()]) + "\n"
 
 
 def python_reference() -> str:

@@ -24,12 +24,18 @@ CASES = [
     ("gaussians-exact", "A | B", {"sampler": "resample"}),
     ("gaussians-exact", "A + B", {"adapt": "adaptive"}),
     ("gaussians-exact", "A - B", {"tv": 0.05, "purity": 0.9}),
+    ("gaussians-exact", "A + B", {"adapt": "repeat", "pilots": 400, "pilot_steps": 5, "components": 3, "order": "B, A"}),
+    ("mnist-even", "A + B", {"sampler": "resample", "unique": True, "density": "paper", "calibration": "paper"}),
 ]
 
 
 def typed(settings):
     """Settings as options of the program."""
-    return [word for name, value in settings.items() for word in ("--" + name.replace("_", "-"), str(value))]
+    return [
+        word
+        for name, value in settings.items()
+        for word in ("--" + name.replace("_", "-"), *([] if value is True else [str(value)]))
+    ]
 
 
 def run(*arguments, **options):
@@ -108,7 +114,12 @@ def test_errors_have_the_words_of_the_program(tmp_path):
         (lambda: model.sample("A - C", n=1), "unknown label `C`\nhint: the labels are A, B"),
         (lambda: model.sample("A", n=0), "no samples were asked for"),
         (lambda: model.sample("A", n=1, tv=2.0), "it must lie strictly between 0 and 1"),
-        (lambda: model.sample("A", n=1, sampler="gibbs"), "there is no sampler `gibbs`"),
+        (lambda: model.sample("A", n=1, sampler="gibbs"), '--sampler is "gibbs"; it must be `reject`, `mh` or `resample`'),
+        (lambda: model.sample("A", n=1, adapt="twice"), '--adapt is "twice"; it must be `none`, `once`, `repeat` or'),
+        (lambda: model.sample("A", n=1, seed=-1), "--seed is -1; it must be a whole number, at least 0"),
+        (lambda: model.sample("A", n=1, margin=float("nan")), "a setting is not a finite number"),
+        (lambda: model.sample("A", n=1, margin=object()), "it must be a number or a text"),
+        (lambda: model.explain("A", 1, tv=3), "it must lie strictly between 0 and 1"),
         (lambda: s2m.Model("mnist-even", device="tpu"), "there is no device `tpu`"),
         (lambda: s2m.Model("mnist-even", threads=0), "`threads` is 0"),
         (lambda: s2m.Bank(tmp_path / "none", model), "there is no bank"),
@@ -117,8 +128,15 @@ def test_errors_have_the_words_of_the_program(tmp_path):
         with pytest.raises(s2m.Error) as caught:
             make()
         assert words in str(caught.value)
-    with pytest.raises(TypeError, match="temperature"):
-        model.sample("A", n=1, temperature=2)
+    for call, name, words in [
+        (lambda: model.sample("A", n=1, temperature=2), "Model.sample", "'temperature'. Did you mean 'real_temperature'?"),
+        (lambda: model.stream("A", odd_cap=2), "Model.stream", "'odd_cap'. Did you mean 'odds_cap'?"),
+        (lambda: model.classes(sampler="mh"), "Model.classes", "'sampler'"),
+        (lambda: model.explain("A", 1, adapt="once"), "Model.explain", "'adapt'"),
+    ]:
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == f"{name}() got an unexpected keyword argument {words}"
     with pytest.raises(s2m.Refused, match="hint:"):
         model.sample("A - B", n=1000, max_calls=600)
     draw = model.sample("A", n=2)
@@ -126,6 +144,55 @@ def test_errors_have_the_words_of_the_program(tmp_path):
     with pytest.raises(s2m.Error, match="out"):
         draw.save(tmp_path / "out")
     draw.save(tmp_path / "out", force=True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 5},
+        {"unique": True},
+        {"sampler": "resample", "tv": 0.1},
+        {"sampler": "mh", "steps": 5, "tv": 0.1},
+        {"floor": 0.5, "purity": 0.9},
+        {"gain": 0.2},
+        {"adapt": "adaptive", "pilots": 10},
+        {"adapt": "adaptive", "prior_share": 2},
+    ],
+)
+def test_what_the_program_refuses_is_refused_in_its_words(tmp_path, settings):
+    refused = subprocess.run(
+        [str(program()), "sample", "gaussians-exact", "A", "--out", str(tmp_path / "out"), *typed(settings)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert refused.returncode == 2
+    with pytest.raises(s2m.Error) as caught:
+        s2m.Model("gaussians-exact").sample("A", n=16, **settings)
+    assert refused.stderr.strip() == f"error: {caught.value}"
+
+
+def test_every_setting_of_the_program_is_one_of_the_package():
+    """But for `latents`, which go to files and are in no array."""
+    from s2m import _s2m
+    from s2m._settings import Settings
+
+    assert set(Settings.__annotations__) == set(_s2m.SETTINGS) - {"latents"}
+    said = run("sample", "--help").stdout
+    for name in _s2m.SETTINGS:
+        assert "--" + name.replace("_", "-") in said
+
+
+def test_settings_may_be_numbers_of_numpy():
+    model = s2m.Model("gaussians-exact")
+    draw = model.sample("A", n=5, seed=np.int64(3), floor=np.float32(0.25), margin=None)
+    assert np.array_equal(draw.items, model.sample("A", n=5, seed=3, floor=0.25).items)
+
+
+def test_a_bank_of_another_model_is_refused(tmp_path):
+    s2m.Model("gaussians-exact").mine(1000, out=tmp_path / "bank")
+    with pytest.raises(s2m.Error, match="belongs to another model"):
+        s2m.Bank(tmp_path / "bank", "mnist-even")
 
 
 def test_models_say_what_they_are_and_can_be_sent_to_other_processes():
@@ -166,8 +233,8 @@ def test_other_threads_run_while_samples_are_drawn():
     assert ran > 10
 
 
-def test_ctrl_c_stops_a_draw():
-    code = "import s2m; m = s2m.Model('mnist-even', threads=1); print('ready', flush=True); m.sample('A - B', n=10_000_000)"
+def interrupted(code, wait):
+    """What Python says that runs these lines and gets Ctrl-C so long after it has printed `ready`."""
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
@@ -178,18 +245,66 @@ def test_ctrl_c_stops_a_draw():
     )
     try:
         assert process.stdout.readline() == "ready\n"
-        time.sleep(1.0)
+        time.sleep(wait)
+        began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        out, said = process.communicate(timeout=60)
+        return out, said, time.monotonic() - began
     finally:
         process.kill()
+
+
+def test_ctrl_c_stops_a_draw():
+    code = "import s2m; m = s2m.Model('mnist-even', threads=1); print('ready', flush=True); m.sample('A - B', n=10_000_000)"
+    _, said, _ = interrupted(code, 1.0)
     assert "KeyboardInterrupt" in said, said
+
+
+def test_ctrl_c_stops_saving_and_leaves_nothing(tmp_path):
+    code = f"""
+import s2m
+draw = s2m.Model('mnist-even').sample('A', n=60_000)
+print('ready', flush=True)
+draw.save({str(tmp_path / "out")!r})
+"""
+    _, said, took = interrupted(code, 0.3)
+    assert "KeyboardInterrupt" in said and took < 5, (took, said)
+    assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_stops_joining(tmp_path):
+    """Thousands of pieces that are one and the same, which only the last look would refuse."""
+    s2m.Model("gaussians-exact").mine_range(0, 64, out=tmp_path / "piece", part=64)
+    code = f"""
+import s2m
+print('ready', flush=True)
+s2m.join([{str(tmp_path / "piece")!r}] * 2_000_000, 'gaussians-exact', out={str(tmp_path / "out")!r})
+"""
+    _, said, took = interrupted(code, 1.0)
+    assert "KeyboardInterrupt" in said and took < 5, (took, said)
+    assert not (tmp_path / "out").exists()
 
 
 def test_progress_goes_through_tqdm(capsys):
     pytest.importorskip("tqdm")
     s2m.Model("mnist-even").sample("A - B", n=2000, progress=True)
     assert "scoring" in capsys.readouterr().err
+
+
+def test_progress_is_shown_in_notebooks(monkeypatch):
+    """Their standard error is no terminal."""
+    import types
+
+    from s2m import _progress
+
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    shell = types.SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    assert _progress.bars(None) is None
+    shell.kernel = object()
+    assert _progress.bars(None) is not None
+    assert _progress.bars(False) is None
 
 
 def test_what_progress_raises_stops_the_work(monkeypatch):

@@ -28,6 +28,28 @@ def test_a_generator_is_exported_and_checked(tmp_path):
     (found,) = session.run(["x"], {"z": z.numpy()})
     assert np.allclose(found, generator(z).detach().numpy(), atol=1e-6)
     assert generator.training, "as it was"
+    assert [path.name for path in tmp_path.iterdir()] == ["g.onnx"]
+
+
+def test_every_module_keeps_its_mode(tmp_path):
+    """A part that is frozen while the rest trains stays so."""
+    generator = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2)).train()
+    generator[1].eval()
+    before = [module.training for module in generator.modules()]
+    s2m.export(generator, torch.randn(3, 4), out=tmp_path / "g.onnx")
+    assert [module.training for module in generator.modules()] == before == [True, True, False, True]
+
+
+def test_a_file_that_was_right_stays_where_another_is_wrong(tmp_path):
+    out = tmp_path / "g.onnx"
+    s2m.export(Generator(), torch.randn(3, 4), out=out)
+    before = out.read_bytes()
+    # Another network while it is exported: only the check of the file can find that.
+    other = Generator(lambda self, z: torch.tanh(self.layer(z)) * (2 if torch.onnx.is_in_onnx_export() else 1))
+    with pytest.raises(s2m.Error, match="the file gives numbers up to"):
+        s2m.export(other, torch.randn(3, 4), out=out)
+    assert out.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["g.onnx"]
 
 
 def test_a_conditional_generator_has_a_class(tmp_path):

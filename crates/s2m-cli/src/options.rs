@@ -4,11 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use s2m::adapt::{
-    AdaptChoice, COMPONENTS, GAIN, PILOTS, PRIOR_SHARE, Pilot, STEPS_ONCE, STEPS_REPEAT,
-};
+use s2m::adapt::{COMPONENTS, GAIN, PILOTS, PRIOR_SHARE, STEPS_ONCE, STEPS_REPEAT};
 use s2m::session::Machine;
-use s2m::settings::{CalibrationChoice, DensityChoice, Overrides};
+use s2m::settings::{CalibrationChoice, DensityChoice};
+use s2m::typed::{self, Typed};
 use s2m_fit::trainer::Trainer;
 use s2m_model::manifest::PosteriorName;
 use s2m_model::networks::{Device, RunSettings};
@@ -160,7 +159,7 @@ pub(crate) struct WeighOptions {
     margin: Option<f64>,
 
     /// Least posterior of the query that an item needs [default: the calibration's]
-    #[arg(long, value_name = "P", conflicts_with = "purity")]
+    #[arg(long, value_name = "P")]
     floor: Option<f64>,
 
     /// Share of right samples to be predicted; picks the floor
@@ -188,37 +187,27 @@ enum CalibrationName {
 }
 
 impl WeighOptions {
-    pub(crate) fn density(&self) -> DensityChoice {
-        match self.density {
+    /// Adds what was typed.
+    pub(crate) fn add_to(&self, typed: &mut Typed) {
+        typed.density = Some(match self.density {
             DensityName::Corrected => DensityChoice::Corrected,
             DensityName::Paper => DensityChoice::Paper,
-        }
-    }
-
-    pub(crate) fn posterior(&self) -> Option<PosteriorName> {
-        self.posterior.map(|option| match option {
+        });
+        typed.posterior = self.posterior.map(|option| match option {
             PosteriorOption::Joint => PosteriorName::Joint,
             PosteriorOption::Levels => PosteriorName::Levels,
-        })
-    }
-
-    pub(crate) fn calibration(&self) -> CalibrationChoice {
-        match self.calibration {
+        });
+        typed.calibration = Some(match self.calibration {
             CalibrationName::Bundle => CalibrationChoice::Bundle,
             CalibrationName::Paper => CalibrationChoice::Paper,
             CalibrationName::None => CalibrationChoice::None,
-        }
-    }
-
-    pub(crate) fn overrides(&self) -> Overrides {
-        Overrides {
-            class_temperature: self.class_temperature,
-            real_temperature: self.real_temperature,
-            odds_cap: self.odds_cap,
-            margin: self.margin,
-            floor: self.floor,
-            purity: self.purity,
-        }
+        });
+        typed.class_temperature = self.class_temperature;
+        typed.real_temperature = self.real_temperature;
+        typed.odds_cap = self.odds_cap;
+        typed.margin = self.margin;
+        typed.floor = self.floor;
+        typed.purity = self.purity;
     }
 }
 
@@ -269,60 +258,27 @@ pub(crate) enum AdaptName {
     Adaptive,
 }
 
-impl AdaptOptions {
-    /// The choice with its options; an option of another way is refused.
-    pub(crate) fn choice(&self, name: AdaptName) -> anyhow::Result<AdaptChoice> {
-        use AdaptName::{Adaptive, None, Once, Repeat};
-        let foreign = [
-            (self.prior_share.is_some(), "--prior-share", name == None),
-            (self.gain.is_some(), "--gain", name != Adaptive),
-            (
-                self.pilots.is_some(),
-                "--pilots",
-                !matches!(name, Once | Repeat),
-            ),
-            (
-                self.pilot_steps.is_some(),
-                "--pilot-steps",
-                !matches!(name, Once | Repeat),
-            ),
-            (
-                self.components.is_some(),
-                "--components",
-                !matches!(name, Once | Repeat),
-            ),
-            (self.order.is_some(), "--order", name != Repeat),
-        ];
-        if let Some((_, option, _)) = foreign.iter().find(|(given, _, wrong)| *given && *wrong) {
-            let name = name.to_possible_value();
-            let name = name.as_ref().map_or("none", |value| value.get_name());
-            anyhow::bail!("{option} does not go with --adapt {name}");
+impl AdaptName {
+    fn typed(self) -> typed::AdaptName {
+        match self {
+            Self::None => typed::AdaptName::None,
+            Self::Once => typed::AdaptName::Once,
+            Self::Repeat => typed::AdaptName::Repeat,
+            Self::Adaptive => typed::AdaptName::Adaptive,
         }
-        let prior_share = self.prior_share.unwrap_or(PRIOR_SHARE);
-        let pilot = |steps| Pilot {
-            pilots: self.pilots.unwrap_or(PILOTS),
-            steps: self.pilot_steps.unwrap_or(steps),
-            components: self.components.unwrap_or(COMPONENTS),
-        };
-        Ok(match name {
-            None => AdaptChoice::None,
-            Once => AdaptChoice::Once {
-                pilot: pilot(STEPS_ONCE),
-                prior_share,
-            },
-            Repeat => AdaptChoice::Repeat {
-                pilot: pilot(STEPS_REPEAT),
-                order: self
-                    .order
-                    .as_ref()
-                    .map(|text| text.split(',').map(str::to_owned).collect()),
-                prior_share,
-            },
-            Adaptive => AdaptChoice::Adaptive {
-                gain: self.gain.unwrap_or(GAIN),
-                prior_share,
-            },
-        })
+    }
+}
+
+impl AdaptOptions {
+    /// Adds what was typed.
+    pub(crate) fn add_to(&self, typed: &mut Typed, name: AdaptName) {
+        typed.adapt = name.typed();
+        typed.prior_share = self.prior_share;
+        typed.gain = self.gain;
+        typed.pilots = self.pilots;
+        typed.pilot_steps = self.pilot_steps;
+        typed.components = self.components;
+        typed.order.clone_from(&self.order);
     }
 }
 

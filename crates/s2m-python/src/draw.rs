@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use s2m::output::Existing;
 use s2m::{Items, Samples};
 
-use crate::{Error, json, raised};
+use crate::watch::Watch;
+use crate::{Error, json};
 
 /// What to do where a folder holds something.
 pub(crate) fn existing(replace: bool) -> Existing {
@@ -126,13 +127,20 @@ impl Draw {
     }
 
     /// Writes the folder that `s2m sample` writes.
-    fn save(&self, py: Python<'_>, out: PathBuf, replace: bool) -> PyResult<()> {
+    fn save(
+        &self,
+        py: Python<'_>,
+        out: PathBuf,
+        replace: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
         let Content::Draw(draw) = &self.content else {
             return Err(Error::new_err(
                 "a batch of a stream has no report, and is not saved\nhint: `sample` draws what can be saved",
             ));
         };
-        py.detach(|| draw.save(&self.model, &out, existing(replace)))
-            .map_err(|error| raised(&error))
+        let watch = Watch::new(progress);
+        let saved = py.detach(|| draw.save_with(&self.model, &out, existing(replace), &watch));
+        watch.result(saved)
     }
 }

@@ -1,7 +1,7 @@
 //! The Python module `s2m._s2m`: models, draws and banks of the library, on NumPy arrays.
 //!
-//! What people see is in `python/s2m`; here nothing has a default and settings come as JSON, in the shape that
-//! `report.json` has them. Python's lock is released while networks run.
+//! What people see is in `python/s2m`; here nothing has a default and settings come as JSON, by the names of
+//! the program's options. Python's lock is released while networks run.
 //!
 //! - [`model`]: a model, and what can be asked of it;
 //! - [`draw`]: samples as arrays;
@@ -22,7 +22,9 @@ use std::path::PathBuf;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use s2m_model::bank::{Bank, extend, join};
+use s2m::progress::Progress as _;
+use s2m::typed::Typed;
+use s2m_model::bank::{Bank, BankError, GoesOn, Joined, extend_while, join_while};
 use serde::Serialize;
 
 create_exception!(
@@ -71,6 +73,25 @@ fn bank_info(folder: PathBuf) -> PyResult<String> {
     Ok(info.to_string())
 }
 
+/// Joins as long as Python waits for it; what was joined, as JSON.
+fn watched(
+    py: Python<'_>,
+    work: impl FnOnce(GoesOn<'_>) -> Result<Joined, BankError> + Send,
+) -> PyResult<String> {
+    let watch = watch::Watch::new(None);
+    let joined = py.detach(|| {
+        work(&|done| {
+            watch.at(done);
+            !watch.stopped()
+        })
+    });
+    let joined = joined.map_err(|error| match error {
+        BankError::Stopped => s2m::Error::Stopped,
+        error => s2m::Error::Bank(error),
+    });
+    json(&watch.result(joined)?)
+}
+
 /// Makes a bank of pieces; what was joined, as JSON.
 #[pyfunction]
 fn join_banks(
@@ -79,21 +100,23 @@ fn join_banks(
     out: PathBuf,
     replace: bool,
 ) -> PyResult<String> {
-    let joined = py.detach(|| join(&pieces, &out, draw::existing(replace)));
-    json(&joined.map_err(told)?)
+    watched(py, |goes_on| {
+        join_while(&pieces, &out, draw::existing(replace), goes_on)
+    })
 }
 
 /// Adds pieces to a bank; what was added, as JSON.
 #[pyfunction]
 fn extend_bank(py: Python<'_>, bank: PathBuf, pieces: Vec<PathBuf>) -> PyResult<String> {
-    let extended = py.detach(|| extend(&bank, &pieces));
-    json(&extended.map_err(told)?)
+    watched(py, |goes_on| extend_while(&bank, &pieces, goes_on))
 }
 
 #[pymodule]
 fn _s2m(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("PART", s2m_model::bank::PART)?;
+    module.add("CALLS_PER_SAMPLE", s2m::settings::CALLS_PER_SAMPLE)?;
+    module.add("SETTINGS", Typed::names())?;
     module.add("Error", module.py().get_type::<Error>())?;
     module.add("Refused", module.py().get_type::<Refused>())?;
     module.add_class::<model::Model>()?;

@@ -8,12 +8,13 @@ use std::sync::Mutex;
 use pyo3::prelude::*;
 use s2m::mine::{self, Piece};
 use s2m::settings::SampleSettings;
+use s2m::typed::Typed;
 use s2m::{Ask, classes, explain};
 use s2m_model::networks::{Device, RunSettings};
 
 use crate::draw::{Content, Draw};
 use crate::watch::Watch;
-use crate::{Error, json, raised, told};
+use crate::{Error, json, raised};
 
 /// A bundle, ready to be asked.
 #[pyclass(frozen, module = "s2m._s2m")]
@@ -41,7 +42,12 @@ impl Model {
 }
 
 fn parsed(settings: &str) -> PyResult<SampleSettings> {
-    serde_json::from_str(settings).map_err(told)
+    let checked = || {
+        let settings = Typed::from_json(settings)?.settings()?;
+        settings.sampler.check()?;
+        Ok(settings)
+    };
+    checked().map_err(|error| raised(&error))
 }
 
 fn count(number: usize, what: &str) -> PyResult<NonZeroUsize> {
@@ -134,6 +140,12 @@ impl Model {
     fn check(&self, query: &str) -> PyResult<()> {
         let checked = self.model.query(query);
         checked.map(drop).map_err(|error| raised(&error))
+    }
+
+    /// Raises where a bank is of another model, or of another seed than one that is given.
+    fn check_bank(&self, folder: PathBuf, seed: Option<u64>) -> PyResult<()> {
+        let checked = self.model.check_bank(&folder, seed);
+        checked.map_err(|error| raised(&error))
     }
 
     #[expect(clippy::too_many_arguments, reason = "Python's own layer names them")]

@@ -7,8 +7,8 @@ const plural = (n, word) => n.toLocaleString("en") + " " + word + (n === 1 ? "" 
 
 // The token follows # in the address, where no server sees it, and stays in this tab.
 const store = (() => { try { return window.sessionStorage; } catch { return null; } })();
-let token = decodeURIComponent(location.hash.slice(1));
-if (token && !/^[0-9a-f]{32}$/.test(token)) token = "";
+let token = location.hash.slice(1);
+if (!/^[0-9a-f]{32}$/.test(token)) token = "";
 if (token) { store?.setItem("s2m-token", token); history.replaceState(null, "", location.pathname); }
 else token = store?.getItem("s2m-token") ?? "";
 
@@ -41,8 +41,18 @@ const json = async (path, body) => (await call(path, body)).json();
 
 function asked() {
   const purity = Number($("purity").value) > 0 ? model.purities[Number($("purity").value) - 1] : null;
-  return { query: $("query").value.trim(), n: Math.trunc(Number($("count").value)) || 0,
-    seed: Math.max(0, Math.trunc(Number($("seed").value)) || 0), purity };
+  return { query: $("query").value.trim(), n: Number($("count").value), seed: Number($("seed").value), purity };
+}
+// What is wrong with the numbers of a wish, which only whole ones can be.
+function wrongNumber(wish) {
+  const whole = (id, value, least, most) => {
+    const wrong = $(id).value.trim() === "" || !Number.isSafeInteger(value) || value < least || value > most;
+    $(id).setAttribute("aria-invalid", String(wrong));
+    return wrong;
+  };
+  const many = whole("count", wish.n, 1, model.most), seed = whole("seed", wish.seed, 0, Number.MAX_SAFE_INTEGER);
+  if (many) return `Samples: a whole number from 1 to ${model.most.toLocaleString("en")}; the command line has no such limit.`;
+  return seed ? "Seed: a whole number, 0 or more." : "";
 }
 
 // ---- labels as chips ----
@@ -91,7 +101,12 @@ function say(node, told, wrong) {
   }
 }
 async function check() {
-  const turn = ++checking, wish = asked();
+  const turn = ++checking, wish = asked(), wrong = wrongNumber(wish);
+  say($("number-said"), wrong, wrong);
+  if (wrong) {
+    checked = null; showLines(null); $("draw").disabled = $("download").disabled = true;
+    return;
+  }
   if (!wish.query) {
     checked = null; outlook = null; showOutlook();
     say($("query-said"), "Name at least one label that must hold."); $("query").removeAttribute("aria-invalid");
@@ -195,10 +210,10 @@ async function draw() {
   if (!checked) return;
   drawing?.abort();
   const own = drawing = new AbortController(), wish = asked();
-  drawn = { ...wish, wish: JSON.stringify(wish) }; samples = []; chosen = -1;
+  drawn = { ...wish, wish: JSON.stringify(wish) }; samples = []; chosen = pointed = -1; $("pointed").textContent = "";
   closeWhy(false); clear(); trouble(null);
   $("stop").disabled = false; $("bar").hidden = false; $("bar").max = wish.n; $("bar").value = 0;
-  status(`Drawing ${wish.query} …`);
+  status(`Drawing ${wish.query} …`, true);
   let ended = false;
   try {
     const response = await call("/api/draw", wish, { signal: own.signal });
@@ -209,15 +224,15 @@ async function draw() {
       else if (name === "progress") status(`${samples.length} of ${wish.n} accepted, ${plural(data.scored, "proposal")} scored`);
       else if (name === "waiting") status(`Waiting: ${plural(data.drawing, "drawing")} at once`);
       else if (name === "done") { ended = true; finish(data); }
-      else if (name === "stopped") { ended = true; status(`Stopped; ${plural(samples.length, "sample")}`); }
-      else if (name === "refused" || name === "failed") { ended = true; samples = []; clear(); trouble(data); status("No samples."); }
+      else if (name === "stopped") { ended = true; status(`Stopped; ${plural(samples.length, "sample")}`, true); }
+      else if (name === "refused" || name === "failed") { ended = true; samples = []; clear(); trouble(data); status("No samples.", true); }
       $("bar").value = samples.length;
     }
     if (!ended && drawing === own) throw { why: "the drawing broke off" };
   } catch (told) {
     if (drawing !== own) return;
-    if (told.name === "AbortError") status(`Stopped; ${plural(samples.length, "sample")}`);
-    else { trouble(told.why ? told : { why: "the drawing broke off" }); status("No samples."); }
+    if (told.name === "AbortError") status(`Stopped; ${plural(samples.length, "sample")}`, true);
+    else { trouble(told.why ? told : { why: "the drawing broke off" }); status("No samples.", true); }
   } finally {
     if (drawing === own) { drawing = null; $("stop").disabled = true; $("bar").hidden = true; }
   }
@@ -226,13 +241,19 @@ function finish(report) {
   drawn.done = true;
   if (checked) showLines(checked.lines);
   const bound = report.tv_bound === null ? "" : `, within TV ${report.tv_bound.toFixed(4)} of the target`;
-  status(`${plural(report.samples, "sample")} of ${report.query}: ${report.calls_per_sample.toFixed(1)} calls each, predicted purity ${percent(report.predicted_purity)}${bound}`);
+  status(`${plural(report.samples, "sample")} of ${report.query}: ${report.calls_per_sample.toFixed(1)} calls each, predicted purity ${percent(report.predicted_purity)}${bound}`, true);
   $("warnings").replaceChildren(...report.warnings.map((text) => {
     const item = document.createElement("li"); item.textContent = text; return item;
   }));
 }
 function stop() { drawing?.abort(); }
-const status = (text) => { $("status").textContent = text; };
+// What changes ten times a second is shown; a reader hears beginnings and ends, and between them how far it is now and then.
+const HEARD = 5000;
+let heard = 0;
+function status(text, aloud = false) {
+  $("status").textContent = text;
+  if (aloud || Date.now() - heard > HEARD) { $("announced").textContent = text; heard = Date.now(); }
+}
 function trouble(told) {
   $("trouble").hidden = !told;
   if (told) say($("trouble"), told);
@@ -251,7 +272,12 @@ function add(list) {
 }
 function redraw() {
   if (model.kind === "point") return plot();
+  const focused = $("gallery").contains(document.activeElement) ? document.activeElement.dataset.proposal : null;
   $("gallery").replaceChildren(...samples.map(tileOf));
+  if (focused === null) return;
+  // Whoever is here with the keyboard stays at the same sample, or at the first where it was taken back.
+  const all = tiles(), here = all.find((tile) => tile.dataset.proposal === focused) ?? all[0];
+  if (all.length) { all[0].tabIndex = -1; here.tabIndex = 0; here.focus(); }
 }
 
 // ---- images ----
@@ -264,7 +290,7 @@ function image(item, alt) {
 function tileOf(sample, at) {
   const item = document.createElement("li"), tile = document.createElement("button");
   tile.type = "button"; tile.className = "tile"; tile.tabIndex = at === 0 ? 0 : -1;
-  tile.setAttribute("aria-pressed", "false");
+  tile.setAttribute("aria-pressed", "false"); tile.dataset.proposal = sample.proposal;
   tile.append(image(sample.item, `Sample ${at + 1}: ${describe(sample)}`));
   tile.addEventListener("click", () => explain(samples.indexOf(sample)));
   item.append(tile);
@@ -333,7 +359,13 @@ let pointed = -1;
 $("plot").addEventListener("keydown", (event) => {
   if (!samples.length) return;
   const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
-  if (step) { event.preventDefault(); pointed = (pointed + step + samples.length) % samples.length; chosen = pointed; plot(); }
+  if (step) {
+    event.preventDefault();
+    pointed = pointed < 0 ? (step > 0 ? 0 : samples.length - 1) : (pointed + step + samples.length) % samples.length;
+    chosen = pointed; plot();
+    const sample = samples[pointed];
+    $("pointed").textContent = `Sample ${pointed + 1} of ${samples.length} at ${sample.item.point.slice(0, 3).map((v) => v.toFixed(2)).join(", ")}: ${describe(sample)}`;
+  }
   if (event.key === "Enter" && pointed >= 0) explain(pointed);
 });
 window.addEventListener("resize", () => { if (model?.kind === "point") plot(); });
@@ -453,7 +485,7 @@ async function download() {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(blob); link.download = "samples.zip"; link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-    status("samples.zip holds the folder that the command line writes.");
+    status("samples.zip holds the folder that the command line writes.", true);
   } catch (told) { trouble(told.why ? told : { why: "the download broke off" }); }
   button.disabled = !checked; button.textContent = "Download";
 }
@@ -483,6 +515,11 @@ darkSystem.addEventListener("change", showTheme);
 showTheme();
 
 // ---- keys ----
+// Whoever speaks to the computer can do without letters that act at once.
+try { $("letters").checked = localStorage.getItem("s2m-letters") !== "off"; } catch { /* not kept */ }
+$("letters").addEventListener("change", () => {
+  try { localStorage.setItem("s2m-letters", $("letters").checked ? "on" : "off"); } catch { /* not kept */ }
+});
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") return closeWhy();
   if (event.ctrlKey || event.metaKey || event.altKey || !model) return;
@@ -490,6 +527,7 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Enter") { event.preventDefault(); clearTimeout(wait); check().then(draw); }
     return;
   }
+  if (event.repeat || !$("letters").checked) return;
   const act = { "/": () => $("query").focus(), d: draw, s: stop, z: download, t: switchTheme }[event.key.toLowerCase()];
   if (act) { event.preventDefault(); act(); }
 });

@@ -31,7 +31,11 @@ pub(crate) async fn begin(
     asked: Asked,
     settings: SampleSettings,
 ) -> Result<Body, Refused> {
-    let begun = admit(shared, visitor)?;
+    admit(shared)?;
+    let begun = shared
+        .visitors
+        .begin_download(visitor)
+        .ok_or_else(Refused::stranger)?;
     let turn = turn(shared, &begun, None)
         .await
         .ok_or_else(Refused::stopped)?;

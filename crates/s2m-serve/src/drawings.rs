@@ -52,7 +52,11 @@ pub(crate) fn begin(
     ask: Ask,
     samples: usize,
 ) -> Result<Body, Refused> {
-    let begun = admit(shared, visitor)?;
+    admit(shared)?;
+    let begun = shared
+        .visitors
+        .begin(visitor)
+        .ok_or_else(Refused::stranger)?;
     let (pen, body) = pipe();
     let (shared, visitor) = (Arc::clone(shared), visitor.to_owned());
     tokio::spawn(async move {
@@ -69,12 +73,12 @@ pub(crate) fn begin(
     Ok(body)
 }
 
-/// Notes that a visitor draws, unless too many do.
-pub(crate) fn admit(shared: &Shared, visitor: &str) -> Result<Begun, Refused> {
+/// Refuses where too many draw or wait already.
+pub(crate) fn admit(shared: &Shared) -> Result<(), Refused> {
     if shared.visitors.count().1 >= limits::WAITING {
         return Err(Refused::busy());
     }
-    shared.visitors.begin(visitor).ok_or_else(Refused::stranger)
+    Ok(())
 }
 
 /// The right to draw: the visitor's own last drawing has ended, and few others run. None where nobody waits any longer.

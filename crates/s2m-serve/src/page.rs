@@ -1,4 +1,4 @@
-//! The page: three files inside the program, with no build step and nothing from elsewhere.
+//! The page: a few files inside the program, with no build step and nothing from elsewhere.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
@@ -14,6 +14,10 @@ pub(crate) fn file(path: &str) -> Option<impl IntoResponse + use<>> {
         "/page.js" => (
             "text/javascript; charset=utf-8",
             include_str!("../page/page.js"),
+        ),
+        "/theme.js" => (
+            "text/javascript; charset=utf-8",
+            include_str!("../page/theme.js"),
         ),
         "/icon.svg" => ("image/svg+xml", include_str!("../page/icon.svg")),
         _ => return None,

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use s2m::classes::Found;
 use s2m::neighbours::{Around, Which};
@@ -22,9 +24,15 @@ use crate::pictures::{Fault, Shown, shown};
 /// Proposals that are scored before somebody else may look.
 const PIECE: usize = 1 << 11;
 
+/// Between two pieces, scoring waits this often and this long for whoever asks: the lock is not fair, and would mostly be
+/// taken again before anybody has woken up. Without a limit, those who always ask would keep it from its end.
+const COURTESY: (u32, Duration) = (20, Duration::from_millis(1));
+
 /// Proposals and what was found out about them.
 pub(crate) struct Proposals {
     scored: Mutex<Scored>,
+    /// How many wait to look at them.
+    asking: AtomicUsize,
     wanted: usize,
     /// So many are scored.
     done: AtomicUsize,
@@ -127,6 +135,7 @@ impl Proposals {
             done: AtomicUsize::new(0),
             banked_seed: bank.map(|_| scored.seed()),
             scored: Mutex::new(scored),
+            asking: AtomicUsize::new(0),
             found: Mutex::new(None),
             predictions: Mutex::default(),
             fault: Mutex::default(),
@@ -151,10 +160,26 @@ impl Proposals {
             let next = (scored.len() + PIECE).min(self.wanted);
             scored.score(next, closing)?;
             self.done.store(next, Ordering::Relaxed);
+            drop(scored);
+            let (most, pause) = COURTESY;
+            for _ in 0..most {
+                if self.asking.load(Ordering::Relaxed) == 0 {
+                    break;
+                }
+                thread::sleep(pause);
+            }
         }
         let found = lock(&self.scored).classes(limits::CLASSES, closing)?;
         *lock(&self.found) = Some(Arc::new(found));
         Ok(())
+    }
+
+    /// The proposals, for whoever asks; scoring lets them in.
+    fn asked(&self) -> MutexGuard<'_, Scored> {
+        self.asking.fetch_add(1, Ordering::Relaxed);
+        let scored = lock(&self.scored);
+        self.asking.fetch_sub(1, Ordering::Relaxed);
+        scored
     }
 
     fn done(&self) -> usize {
@@ -192,7 +217,7 @@ impl Proposals {
             return Ok(outlook);
         }
         let wishes: Vec<f64> = purities().collect();
-        let mut scored = lock(&self.scored);
+        let mut scored = self.asked();
         // Somebody may have asked the same while this one waited.
         if let Some(outlook) = remembered(&name) {
             return Ok(outlook);
@@ -231,7 +256,7 @@ impl Proposals {
             proposal,
             class,
         };
-        let mut scored = lock(&self.scored);
+        let mut scored = self.asked();
         let found = ask.neighbours(&mut scored, around, (which, count))?;
         let numbers: Vec<u64> = found.nearest.iter().map(|one| one.proposal).collect();
         let items = scored.items(&numbers, &Silent)?;

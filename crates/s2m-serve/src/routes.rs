@@ -387,9 +387,9 @@ async fn classes(State(shared): State<Arc<Shared>>) -> Answer<Response> {
 
 async fn draw(State(shared): State<Arc<Shared>>, request: Request) -> Answer<impl IntoResponse> {
     let (headers, asked) = body::<Asked>(request).await?;
-    let visitor = visitor(&headers)?;
-    let ask = shared.ask(&asked)?;
-    let body: Body = drawings::begin(&shared, &visitor, ask, asked.n)?;
+    let (visitor, n) = (visitor(&headers)?, asked.n);
+    let ask = question(&shared, move |shared| shared.ask(&asked)).await?;
+    let body: Body = drawings::begin(&shared, &visitor, ask, n)?;
     Ok(([(CONTENT_TYPE, "text/event-stream")], body))
 }
 
@@ -445,7 +445,11 @@ async fn download(
 ) -> Answer<impl IntoResponse> {
     let (headers, asked) = body::<Asked>(request).await?;
     let visitor = visitor(&headers)?;
-    shared.ask(&asked)?;
+    let asked = question(&shared, move |shared| {
+        shared.ask(&asked)?;
+        Ok(asked)
+    })
+    .await?;
     let settings = shared.settings(&asked);
     let body = downloads::begin(&shared, &visitor, asked, settings).await?;
     let name = format!("attachment; filename=\"{}.zip\"", downloads::FOLDER);

@@ -1,4 +1,4 @@
-//! Who is here. A visitor is one open page: it has one drawing at a time, and the report of its last one.
+//! Who is here. A visitor is one open page: it has one drawing at a time, and the report of the last one that it shows.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,9 @@ struct Visitor {
     seen: Instant,
     /// Ends the drawing that runs or waits.
     stop: Option<Arc<Stop>>,
-    /// One drawing at a time.
+    /// Ends the download that runs or waits: what the page shows stays, and a drawing before it goes on.
+    download: Option<Arc<Stop>>,
+    /// One drawing at a time, downloads among them.
     turn: Arc<Semaphore>,
     last: Option<Arc<Report>>,
 }
@@ -85,6 +87,7 @@ impl Visitors {
         let visitor = Visitor {
             seen: Instant::now(),
             stop: None,
+            download: None,
             turn: Arc::new(Semaphore::new(1)),
             last: None,
         };
@@ -114,6 +117,21 @@ impl Visitors {
         })
     }
 
+    /// Begins a download and ends the one before it; none for a stranger.
+    pub(crate) fn begin_download(&self, name: &str) -> Option<Begun> {
+        let mut known = self.known();
+        let visitor = known.get_mut(name)?;
+        visitor.seen = Instant::now();
+        let stop = Arc::new(Stop::default());
+        if let Some(before) = visitor.download.replace(Arc::clone(&stop)) {
+            before.now();
+        }
+        Some(Begun {
+            stop,
+            turn: Arc::clone(&visitor.turn),
+        })
+    }
+
     /// Keeps what was drawn, unless something else has begun since.
     pub(crate) fn keep(&self, name: &str, begun: &Begun, report: Report) {
         let mut known = self.known();
@@ -137,28 +155,29 @@ impl Visitors {
         visitor.last.clone()
     }
 
-    /// Ends the drawing of a visitor, if there is one.
+    /// Ends the drawing and the download of a visitor, if there are any.
     pub(crate) fn stop(&self, name: &str) {
-        if let Some(stop) = self
-            .known()
-            .get(name)
-            .and_then(|visitor| visitor.stop.as_ref())
-        {
-            stop.now();
+        if let Some(visitor) = self.known().get(name) {
+            visitor.stops().for_each(Stop::now);
         }
     }
 
-    /// Ends all drawings.
+    /// Ends everything.
     pub(crate) fn stop_all(&self) {
         for visitor in self.known().values() {
-            visitor.stop.iter().for_each(|stop| stop.now());
+            visitor.stops().for_each(Stop::now);
         }
     }
 }
 
 impl Visitor {
+    fn stops(&self) -> impl Iterator<Item = &Stop> {
+        let both = self.stop.iter().chain(&self.download);
+        both.map(Arc::as_ref)
+    }
+
     fn draws(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| !stop.is())
+        self.stops().any(|stop| !stop.is())
     }
 }
 
@@ -178,6 +197,24 @@ mod tests {
         drop(second);
         assert_eq!(visitors.count(), (1, 0));
         assert!(visitors.begin("a stranger").is_none());
+    }
+
+    #[test]
+    fn a_download_leaves_the_drawing_alone_and_ends_the_download_before_it() {
+        let visitors = Visitors::default();
+        let name = visitors.enter().unwrap().unwrap();
+        let drawing = visitors.begin(&name).unwrap();
+        let first = visitors.begin_download(&name).unwrap();
+        assert_eq!((drawing.stop.is(), first.stop.is()), (false, false));
+        let second = visitors.begin_download(&name).unwrap();
+        assert_eq!((first.stop.is(), second.stop.is()), (true, false));
+        assert_eq!(visitors.count(), (1, 1));
+        drop(drawing);
+        assert_eq!(visitors.count(), (1, 1));
+        visitors.stop(&name);
+        assert!(second.stop.is());
+        assert_eq!(visitors.count(), (1, 0));
+        assert!(visitors.begin_download("a stranger").is_none());
     }
 
     #[test]

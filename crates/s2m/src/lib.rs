@@ -61,6 +61,7 @@ mod sequence;
 pub mod session;
 pub mod settings;
 pub mod stream;
+pub mod typed;
 pub mod watch;
 pub mod weigh;
 mod write;

@@ -10,7 +10,7 @@ use s2m_model::networks::RunSettings;
 use crate::ask::Ask;
 use crate::error::Error;
 use crate::models;
-use crate::session::{Machine, Session};
+use crate::session::{Machine, Session, open_bank};
 use crate::settings::SampleSettings;
 
 /// A bundle, ready to be asked.
@@ -80,6 +80,11 @@ impl Model {
     pub fn query(&self, text: &str) -> Result<Ask, Error> {
         let query = Query::parse(text, self.bundle.labels())?;
         Ok(Ask::new(self.clone(), query))
+    }
+
+    /// Makes sure that a bank holds proposals of this model, and of a seed where one is given.
+    pub fn check_bank(&self, folder: &Path, seed: Option<u64>) -> Result<(), Error> {
+        open_bank(folder, &self.bundle, seed).map(drop)
     }
 
     /// What its networks run on.

@@ -20,7 +20,7 @@ use crate::model::Model;
 use crate::output::{Existing, Kind, NpyWriter, Plan, Staging, csv, csv_field};
 use crate::pace::Pace;
 use crate::pool::Pool;
-use crate::progress::Progress;
+use crate::progress::{Progress, Silent};
 use crate::sample::Answer;
 use crate::samples::{Draw, Known, Maker};
 use crate::session::Session;
@@ -29,6 +29,9 @@ use s2m_show::picture::{Drawing, Panel, Picture, image_grid, scatter};
 
 /// Numbers of samples that are held at a time, where a round of the networks is not more.
 const MAX_HELD: usize = 1 << 21;
+
+/// Numbers of samples in memory that are written between two looks at whoever waits.
+const HELD_BETWEEN_LOOKS: usize = 1 << 18;
 
 /// Rows of the table that are looked up at a time.
 const ROWS: usize = 1 << 14;
@@ -378,6 +381,17 @@ impl Draw {
     /// Writes the folder that [`sample`](crate::sample::sample) writes for the same draw, without latents: images or points, a table, a
     /// grid and the report. It appears whole or not at all.
     pub fn save(&self, model: &Model, out: &Path, existing: Existing) -> Result<(), Error> {
+        self.save_with(model, out, existing, &Silent)
+    }
+
+    /// The same, telling somebody how far it is.
+    pub fn save_with(
+        &self,
+        model: &Model,
+        out: &Path,
+        existing: Existing,
+        progress: &dyn Progress,
+    ) -> Result<(), Error> {
         let bundle = model.bundle();
         if self.report.bundle_hash != bundle.hash() {
             return Err(Error::Setting(format!(
@@ -403,7 +417,7 @@ impl Draw {
             staging: &staging,
             folder: "",
         };
-        let written = self.write(form);
+        let written = self.write(form, progress);
         let written = written.and_then(|()| Ok(staging.write("report.json", json.as_bytes())?));
         match written {
             Ok(()) => Ok(staging.finish()?),
@@ -415,20 +429,26 @@ impl Draw {
     }
 
     /// Items and table.
-    fn write(&self, form: Form<'_>) -> Result<(), Error> {
+    fn write(&self, form: Form<'_>, progress: &dyn Progress) -> Result<(), Error> {
         let samples = &self.samples;
         let mut items = form.items()?;
         let size = items.size();
-        let most = (MAX_HELD / size).max(1);
+        let most = (HELD_BETWEEN_LOOKS / size).max(1);
+        progress.begin("writing samples", Some(samples.len() as u64));
         for first in (0..samples.len()).step_by(most) {
             let end = samples.len().min(first + most);
             items.add(&samples.items.floats(first * size..end * size))?;
+            Error::unless_stopped(progress, end as u64)?;
         }
         items.finish()?;
         let mut table = form.table()?;
         for at in 0..samples.len() {
             table.add(&samples.known(at))?;
+            if at.is_multiple_of(ROWS) {
+                Error::unless_stopped(progress, samples.len() as u64)?;
+            }
         }
+        progress.end();
         Ok(table.file.finish()?)
     }
 }

@@ -11,7 +11,7 @@ use s2m::mine::{Piece, Request, mine};
 use s2m::output::Existing;
 use s2m::progress::Silent;
 use s2m::session::Machine;
-use s2m_model::bank::{Bank, extend, join};
+use s2m_model::bank::{Bank, extend, extend_while, join, join_while};
 use tempfile::TempDir;
 
 const MODELS: [&str; 3] = ["gaussians-exact", "mnist-even", "mnist-even-conditional"];
@@ -98,6 +98,55 @@ fn pieces_in_any_order_make_the_bank_of_one_run() {
         place.mine(model, (0, 5500), "joined");
         assert!(files(&out) == files(&longer), "{model}");
     }
+}
+
+/// More pieces than a command line takes lie in one folder.
+#[test]
+fn a_folder_of_pieces_stands_for_all_of_them() {
+    let place = Place::new();
+    let model = "gaussians-exact";
+    let whole = place.mine(model, (0, 4320), "whole");
+    for (range, name) in [
+        ((3000, 4320), "pieces/c"),
+        ((0, 2000), "pieces/a"),
+        ((2000, 3000), "pieces/b"),
+    ] {
+        place.mine(model, range, name);
+    }
+    std::fs::create_dir(place.path("pieces/notes")).unwrap();
+    let (pieces, out) = (place.path("pieces"), place.path("joined"));
+    let joined = join(std::slice::from_ref(&pieces), &out, Existing::Keep).unwrap();
+    assert_eq!((joined.pieces, joined.proposals), (3, 4320));
+    assert!(files(&out) == files(&whole));
+    let none = join(&[place.path("pieces/notes")], &out, Existing::Replace);
+    let none = none.unwrap_err().to_string();
+    assert!(none.contains("is not a bank"), "{none}");
+}
+
+/// At every moment of it, and nothing is left but what was there.
+#[test]
+fn joining_can_be_stopped() {
+    let place = Place::new();
+    let model = "gaussians-exact";
+    let bank = place.mine(model, (0, 2000), "bank");
+    place.mine(model, (2000, 3000), "pieces/b");
+    place.mine(model, (0, 2000), "pieces/a");
+    let (pieces, out) = ([place.path("pieces")], place.path("joined"));
+    let before = files(&bank);
+    for looks in 0_u32.. {
+        let left = std::cell::Cell::new(looks);
+        let goes_on = |_| left.replace(left.get().saturating_sub(1)) > 0;
+        match join_while(&pieces, &out, Existing::Keep, &goes_on) {
+            Ok(_) => break,
+            Err(error) => assert_eq!(error.to_string(), "stopped before the end"),
+        }
+        assert!(!out.exists(), "after {looks} looks");
+    }
+    assert!(out.exists());
+    let more = [place.path("pieces/b")];
+    let stopped = extend_while(&bank, &more, &|_| false).unwrap_err();
+    assert_eq!(stopped.to_string(), "stopped before the end");
+    assert!(files(&bank) == before);
 }
 
 /// Also where the bank ends inside a part, which the piece has whole.

@@ -40,8 +40,20 @@ def fit(
 
     `generator` is an ONNX file, as :func:`s2m.export` writes it; `data` a folder with one folder of images per label, or
     images with a `metadata.csv` that has the columns `file_name` and `label`. Other options are those of the program:
-    `s2m fit --no-joint --rounds 4` is `fit(..., no_joint=True, rounds=4)`. Training needs libtorch: the installed
-    package `torch` 2.11, or the folder named by `libtorch`.
+    `s2m fit --no-joint --rounds 4` is `fit(..., no_joint=True, rounds=4)`. Training needs libtorch 2.11: that of the
+    installed package `torch` of that version, or the folder named by `libtorch`.
+
+    >>> import os, tempfile, torch
+    >>> folder = tempfile.mkdtemp()
+    >>> for label in "AB":  # images that are known to have a label; yours are a folder of files
+    ...     out = Model("mnist-even").sample(label, n=40).save(f"{folder}/{label}")
+    ...     os.makedirs(f"{folder}/data", exist_ok=True)
+    ...     os.rename(out / "images", f"{folder}/data/{label}")
+    >>> generator = torch.nn.Sequential(torch.nn.Linear(8, 784), torch.nn.Tanh(), torch.nn.Unflatten(1, (1, 28, 28)))
+    >>> from s2m import export
+    >>> g = export(generator, torch.randn(2, 8), out=folder + "/g.onnx")
+    >>> fit(generator=g, data=folder + "/data", out=folder + "/own.s2m", items=500, epochs=1, no_joint=True, real="frozen", quiet=True)
+    <Model 'own': labels A, B; items 28x28x1>
     """
     arguments = ["fit", "--data", os.fspath(data), "--out", os.fspath(out), "--device", device]
     run([*arguments, *_flags({"generator": generator, **options})], quiet=quiet)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from s2m import _s2m
 from s2m._progress import bars
 from s2m._runtime import onnxruntime
+from s2m._settings import Adapting, Explaining, Settings, typed
 
 if TYPE_CHECKING:
-    from s2m._torch import Dataset
+    from s2m._dataset import Dataset
 
 PathLike = str | os.PathLike[str]
-Sampler = Literal["reject", "mh", "resample"]
-Adapt = Literal["none", "once", "repeat", "adaptive"]
 
 
 def models() -> list[str]:
@@ -30,69 +29,6 @@ def models() -> list[str]:
     True
     """
     return _s2m.models()
-
-
-def _settings(
-    *,
-    seed: int | None = None,
-    sampler: Sampler = "reject",
-    tv: float | None = None,
-    steps: int | None = None,
-    unique: bool = False,
-    floor: float | None = None,
-    purity: float | None = None,
-    posterior: Literal["joint", "levels"] | None = None,
-    calibration: Literal["bundle", "paper", "none"] = "bundle",
-    density: Literal["corrected", "paper"] = "corrected",
-    margin: float | None = None,
-    odds_cap: float | None = None,
-    class_temperature: float | None = None,
-    real_temperature: float | None = None,
-    classes: Literal["best", "first"] = "best",
-    max_calls: int | None = None,
-    adapt: Adapt = "none",
-) -> str:
-    """Settings in the shape that `report.json` has them."""
-    distance = 0.01 if tv is None else tv
-    chosen: dict[str, Any]
-    if sampler == "reject":
-        chosen = {"kind": "reject", "tv": distance}
-    elif sampler == "mh":
-        chosen = {"kind": "mh-auto", "tv": distance} if steps is None else {"kind": "mh", "steps": steps}
-    elif sampler == "resample":
-        chosen = {"kind": "resample", "unique": unique}
-    else:
-        raise _s2m.Error(f"there is no sampler `{sampler}`; it must be `reject`, `mh` or `resample`")
-    adapted: dict[str, Any] = {"method": adapt}
-    if adapt in ("once", "repeat"):
-        # The paper's numbers.
-        pilot = {"pilots": 10_000, "steps": 100 if adapt == "once" else 15, "components": 8}
-        adapted |= {"pilot": pilot, "prior_share": 0.1}
-        if adapt == "repeat":
-            adapted["order"] = None
-    elif adapt == "adaptive":
-        adapted |= {"gain": 0.1, "prior_share": 0.1}
-    overrides = {
-        "class_temperature": class_temperature,
-        "real_temperature": real_temperature,
-        "odds_cap": odds_cap,
-        "margin": margin,
-        "floor": floor,
-        "purity": purity,
-    }
-    return json.dumps(
-        {
-            "seed": seed,
-            "sampler": chosen,
-            "max_calls": max_calls,
-            "density": density,
-            "posterior": posterior,
-            "calibration": calibration,
-            "overrides": overrides,
-            "classes": classes,
-            "adapt": adapted,
-        }
-    )
 
 
 class Samples:
@@ -151,8 +87,10 @@ class Samples:
 
         Images are `[channels, height, width]` floats from 0 to 1.
         """
-        from s2m._torch import Dataset
-
+        try:
+            from s2m._dataset import Dataset
+        except ImportError:
+            raise _s2m.Error("PyTorch is not installed\nhint: pip install torch") from None
         return Dataset(self.items, self.posteriors, self._is_image)
 
 
@@ -167,13 +105,18 @@ class Draw(Samples):
         found: dict[str, Any] = json.loads(report)
         return found
 
-    def save(self, out: PathLike, *, force: bool = False) -> Path:
+    def save(self, out: PathLike, *, force: bool = False, progress: bool | None = None) -> Path:
         """Writes the folder that `s2m sample` writes: images or points, `metadata.csv`, `grid.png`, `report.json`.
 
         It appears whole or not at all. `force` replaces a folder that was written before.
         Hugging Face reads images with `load_dataset("imagefolder", data_dir=out)`.
+
+        >>> import tempfile
+        >>> out = Model("gaussians-exact").sample("A", n=3).save(tempfile.mkdtemp() + "/out")
+        >>> sorted(path.name for path in out.iterdir())
+        ['grid.png', 'metadata.csv', 'report.json', 'samples.npy']
         """
-        self._inner.save(out, force)
+        self._inner.save(out, force, bars(progress))
         return Path(out)
 
     def __repr__(self) -> str:
@@ -236,7 +179,7 @@ class Model:
         }
         path = os.fspath(model)
         # Other processes may have another working directory; names of models inside the package stay as they are.
-        is_folder = os.path.exists(path) or os.path.exists(path + ".s2m")
+        is_folder = os.path.isdir(path) or os.path.isdir(path + ".s2m")
         self.path = os.path.abspath(path) if is_folder else path
         self._inner = _s2m.Model(self.path, device, threads, batch, fast, _library(onnxruntime))
 
@@ -291,20 +234,23 @@ class Model:
         bank: PathLike | Bank | None = None,
         proposal: PathLike | None = None,
         progress: bool | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> Draw:
         """Draws `n` items that satisfy a boolean combination of labels.
 
         `query` combines labels with `+` (and), `-` (and not), `|` (or), `!` and brackets. Settings are those of the
         program: `seed`, `sampler` (`"reject"`, `"mh"`, `"resample"`), `tv`, `steps`, `unique`, `floor`, `purity`,
         `posterior`, `calibration`, `density`, `margin`, `odds_cap`, `class_temperature`, `real_temperature`,
-        `classes`, `max_calls`, `adapt`. A query without samples raises :class:`s2m.Refused`.
+        `classes`, `max_calls`, `adapt` with `prior_share`, `gain`, `pilots`, `pilot_steps`, `components` and `order`.
+        What does not go together is refused as the program does. A query without samples raises :class:`s2m.Refused`.
 
         >>> draw = Model("gaussians-exact").sample("A + B", n=100, seed=1)
         >>> draw.items.shape, draw.labels
         ((100, 2), {'A': True, 'B': True})
         """
-        inner = self._inner.sample(query, n, _settings(**settings), _folder(bank), proposal, bars(progress))
+        inner = self._inner.sample(
+            query, n, typed("Model.sample", settings, Settings), _folder(bank), proposal, bars(progress)
+        )
         return Draw(inner, self.labels, self._inner.is_image)
 
     def stream(
@@ -314,7 +260,7 @@ class Model:
         batch: int = 64,
         bank: PathLike | Bank | None = None,
         proposal: PathLike | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> Stream:
         """Batches of samples as they are accepted, as many as are taken out; settings as in :meth:`sample`.
 
@@ -323,7 +269,9 @@ class Model:
         ...     break
         (16, 2)
         """
-        inner = self._inner.stream(query, batch, _settings(**settings), _folder(bank), proposal)
+        inner = self._inner.stream(
+            query, batch, typed("Model.stream", settings, Settings), _folder(bank), proposal
+        )
         return Stream(inner, self.labels, self._inner.is_image)
 
     def mine(
@@ -332,6 +280,11 @@ class Model:
         """Scores `n` proposals once, for every query to come, and keeps them in the folder `out`.
 
         A run that was stopped goes on where it was; a larger `n` extends the bank.
+
+        >>> import tempfile
+        >>> bank = Model("gaussians-exact").mine(10_000, out=tempfile.mkdtemp() + "/bank")
+        >>> len(bank), len(bank.sample("A | B", n=500))
+        (10000, 500)
         """
         self._inner.mine(0, n, part, out, seed, bars(progress))
         return Bank(out, self)
@@ -351,37 +304,42 @@ class Model:
         n: int | None = None,
         top: int | None = None,
         progress: bool | None = None,
-        **settings: Any,
+        **settings: Unpack[Adapting],
     ) -> dict[str, Any]:
         """What the generator reaches, joint class by joint class: share, calls per sample, predicted purity.
 
         >>> [c["query"] for c in Model("gaussians-exact").classes(n=2000)["classes"]]
         ['A - B', 'B - A', 'A + B']
         """
-        found = self._inner.classes(_folder(bank), n, top, _settings(**settings), bars(progress))
+        found = self._inner.classes(
+            _folder(bank), n, top, typed("Model.classes", settings, Adapting), bars(progress)
+        )
         answer: dict[str, Any] = json.loads(found)
         return answer
 
-    def explain(self, query: str, proposal: int, **settings: Any) -> dict[str, Any]:
+    def explain(self, query: str, proposal: int, **settings: Unpack[Explaining]) -> dict[str, Any]:
         """Why one proposal is kept or not: logits, levels, posterior, odds, weight, and the verdict in words.
 
         >>> Model("gaussians-exact").explain("A - B", 3)["accepted"]
         True
         """
-        answer: dict[str, Any] = json.loads(self._inner.explain(query, proposal, _settings(**settings)))
+        explained = self._inner.explain(query, proposal, typed("Model.explain", settings, Explaining))
+        answer: dict[str, Any] = json.loads(explained)
         return answer
 
 
 class Bank:
     """Scored proposals on disk, for many queries.
 
-    `len(bank)` is the number of proposals. Queries that need more have more scored, which the bank does not keep.
+    `len(bank)` is the number of proposals. Queries that need more have more scored, which the bank does not keep. A bank of
+    another model is refused.
     """
 
     def __init__(self, folder: PathLike, model: Model | PathLike) -> None:
         self.path = Path(folder)
         self.model = model if isinstance(model, Model) else Model(model)
         self._info: dict[str, Any] = json.loads(_s2m.bank_info(self.path))
+        self.model._inner.check_bank(self.path, None)
 
     def __len__(self) -> int:
         return int(self._info["proposals"])
@@ -394,21 +352,30 @@ class Bank:
         """Seed of its proposals."""
         return int(self._info["seed"])
 
-    def sample(self, query: str, n: int, *, progress: bool | None = None, **settings: Any) -> Draw:
+    def sample(self, query: str, n: int, *, progress: bool | None = None, **settings: Unpack[Settings]) -> Draw:
         """Draws from the bank; see :meth:`Model.sample`."""
         return self.model.sample(query, n, bank=self, progress=progress, **settings)
 
-    def stream(self, query: str, *, batch: int = 64, **settings: Any) -> Stream:
+    def stream(self, query: str, *, batch: int = 64, **settings: Unpack[Settings]) -> Stream:
         """Batches from the bank, and then from new proposals; see :meth:`Model.stream`."""
         return self.model.stream(query, batch=batch, bank=self, **settings)
 
-    def classes(self, *, top: int | None = None, **settings: Any) -> dict[str, Any]:
+    def classes(self, *, top: int | None = None, **settings: Unpack[Adapting]) -> dict[str, Any]:
         """What the bank holds, joint class by joint class; see :meth:`Model.classes`."""
         return self.model.classes(bank=self, top=top, **settings)
 
 
 def join(pieces: Sequence[PathLike], model: Model | PathLike, *, out: PathLike, force: bool = False) -> Bank:
-    """One bank of pieces that were mined apart; checked for gaps, overlaps and other models."""
+    """One bank of pieces that were mined apart; checked for gaps, overlaps and other models.
+
+    A folder that holds pieces stands for all of them.
+
+    >>> import tempfile
+    >>> folder, model = tempfile.mkdtemp(), Model("gaussians-exact")
+    >>> pieces = [model.mine_range(at, at + 1024, out=f"{folder}/pieces/{at}", part=1024) for at in (0, 1024)]
+    >>> len(join(pieces, model, out=folder + "/bank")), len(join([folder + "/pieces"], model, out=folder + "/same"))
+    (2048, 2048)
+    """
     _s2m.join_banks(list(pieces), out, force)
     return Bank(out, model)
 

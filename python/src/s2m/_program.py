@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from s2m._runtime import onnxruntime
 from s2m._s2m import Error, Refused
+
+#: Seconds that a program gets to end by itself once it was told to.
+PATIENCE = 5.0
 
 
 def program() -> Path:
@@ -43,34 +48,79 @@ def environment() -> dict[str, str]:
     return variables
 
 
+class _Said:
+    """What a program says on standard error: passed on but for its last words, which the exception has."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._is_error = False
+        self.lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+        if line.startswith("error: "):
+            self._is_error = True
+        elif self._is_error and not line.startswith((" ", "hint:")):
+            # Something else after an error and its hints.
+            self._is_error = False
+        if not self._quiet and not self._is_error:
+            print(line, end="", file=sys.stderr)
+
+    def words(self) -> str:
+        text = "".join(self.lines)
+        start = text.rfind("error: ")
+        return (text[start + len("error: ") :] if start >= 0 else text).strip()
+
+
 def run(arguments: Sequence[str], *, quiet: bool) -> str:
     """Runs a command to its end and gives its standard output; what it says goes to standard error.
 
-    Exit code 1 raises :class:`Refused`, 2 :class:`Error`, with the program's words.
+    Exit code 1 raises :class:`Refused`, 2 :class:`Error`, with the program's words. An exception here, Ctrl-C above all,
+    ends the program and all that it has started.
     """
-    command = [str(program()), *arguments]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), encoding="utf-8"
+        [str(program()), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        env=environment(),
+        # A group of its own, so that the trainer ends with the program that has started it.
+        process_group=0,
     )
     assert process.stderr is not None and process.stdout is not None
-    said: list[str] = []
+    said, out = _Said(quiet=quiet), list[str]()
+    # Both at once: a program waits where nobody empties a pipe.
+    reader = threading.Thread(target=lambda stream: out.append(stream.read()), args=(process.stdout,), daemon=True)
+    reader.start()
     try:
         for line in process.stderr:
-            said.append(line)
-            if not quiet and not line.startswith("error: "):
-                print(line, end="", file=sys.stderr)
-        out = process.stdout.read()
+            said.add(line)
+        reader.join()
         code = process.wait()
     except BaseException:
-        process.terminate()
-        process.wait()
+        _end(process)
         raise
     if code == 0:
-        return out
-    text = "".join(said)
-    start = text.rfind("error: ")
-    words = (text[start + len("error: ") :] if start >= 0 else text).strip()
-    raise (Refused if code == 1 else Error)(words or f"`s2m {arguments[0]}` ended with {code}")
+        return "".join(out)
+    words = said.words() or f"`s2m {arguments[0]}` ended with {code}"
+    raise (Refused if code == 1 else Error)(words)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a program and what it has started, by force where they do not end by themselves."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
 
 
 def main() -> None:

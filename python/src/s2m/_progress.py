@@ -31,9 +31,18 @@ class _Bars:
             self._bar = None
 
 
+def _somebody_looks() -> bool:
+    """At a terminal, or at a notebook, whose standard error is none."""
+    if sys.stderr.isatty():
+        return True
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
 def bars(progress: bool | None) -> Callback | None:
     """A bar for `True`, none for `False`, and where left out one if a person looks and `tqdm` is installed."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
+    if progress is False or (progress is None and not _somebody_looks()):
         return None
     try:
         from tqdm.auto import tqdm

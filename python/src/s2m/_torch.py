@@ -12,35 +12,8 @@ from numpy.typing import NDArray
 
 from s2m._s2m import Error
 
-try:  # A data set must be PyTorch's own where there is PyTorch.
-    from torch.utils.data import Dataset as _Base
-except ImportError:
-    _Base = object
-
 #: Largest difference between the module and the file, of numbers of about 1.
 TOLERANCE = 1e-3
-
-
-class Dataset(_Base):  # type: ignore[misc]
-    """Items and posteriors of labels, one pair per sample; made by :meth:`s2m.Samples.dataset`."""
-
-    def __init__(self, items: NDArray[Any], posteriors: NDArray[np.float64], is_image: bool) -> None:
-        if _Base is object:
-            raise Error("PyTorch is not installed\nhint: pip install torch")
-        self._items = items
-        self._posteriors = posteriors
-        self._is_image = is_image
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        import torch
-
-        item = self._items[index]
-        if self._is_image:
-            item = np.moveaxis(item, -1, 0).astype(np.float32) / np.iinfo(item.dtype).max
-        return torch.from_numpy(np.array(item)), torch.from_numpy(self._posteriors[index].astype(np.float32))
 
 
 def export(
@@ -50,7 +23,12 @@ def export(
 
     `z` is a batch of latents, `[n, ...]` with n of at least 2, and `c` a batch of class indices for a conditional
     generator. What cannot be exported, depends on the batch, or gives other numbers as a file is refused, with what to
-    change.
+    change; `out` is written only once all is well.
+
+    >>> import tempfile, torch
+    >>> generator = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Tanh())
+    >>> export(generator, torch.randn(3, 8), out=tempfile.mkdtemp() + "/g.onnx").name
+    'g.onnx'
     """
     try:
         import torch
@@ -62,7 +40,10 @@ def export(
     for name, value in zip(("z", "c"), inputs, strict=False):
         if not isinstance(value, torch.Tensor) or value.ndim == 0 or len(value) < 2:
             raise Error(f"`{name}` must be a tensor that holds a batch of at least 2")
-    was_training = generator.training
+    path = Path(out)
+    partial = path.with_name(path.name + ".partial")
+    # Parts of a generator may be in `eval` mode while others train.
+    modes = [(module, module.training) for module in generator.modules()]
     generator.eval()
     try:
         with torch.no_grad():
@@ -74,11 +55,13 @@ def export(
                     "hint: make the noise an input, or fix it in `eval` mode"
                 )
             _check_batch(generator, inputs, wanted)
-        path = Path(out)
-        _write(generator, inputs, path, opset)
+        _write(generator, inputs, partial, opset)
+        _compare(partial, inputs, wanted)
+        os.replace(partial, path)
     finally:
-        generator.train(was_training)
-    _compare(path, inputs, wanted)
+        for module, mode in modes:
+            module.training = mode
+        partial.unlink(missing_ok=True)
     return path
 
 
@@ -115,12 +98,11 @@ def _write(generator: Any, inputs: Sequence[Any], path: Path, opset: int) -> Non
 
     names = ["z", "c"][: len(inputs)]
     axes = {name: {0: "n"} for name in [*names, "x"]}
-    partial = path.with_name(path.name + ".partial")
     try:
         torch.onnx.export(
             generator,
             tuple(inputs),
-            str(partial),
+            str(path),
             input_names=names,
             output_names=["x"],
             dynamic_axes=axes,
@@ -128,14 +110,12 @@ def _write(generator: Any, inputs: Sequence[Any], path: Path, opset: int) -> Non
             dynamo=False,
         )
     except Exception as error:
-        partial.unlink(missing_ok=True)
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise Error(
             f"the generator cannot be exported: {first}\n"
             "hint: replace the operator by ones that ONNX has (for StyleGAN2 its reference `upfirdn2d` and `bias_act`), "
             "or try another `opset`"
         ) from error
-    os.replace(partial, path)
 
 
 def _compare(path: Path, inputs: Sequence[Any], wanted: Any) -> None:
@@ -148,7 +128,6 @@ def _compare(path: Path, inputs: Sequence[Any], wanted: Any) -> None:
         try:
             (found,) = session.run(["x"], feed)
         except Exception as error:
-            path.unlink(missing_ok=True)
             reason = str(error).splitlines()[0]
             raise Error(
                 f"the file does not run on a batch of {len(inputs[0]) - first}: {reason}\n"
@@ -156,7 +135,6 @@ def _compare(path: Path, inputs: Sequence[Any], wanted: Any) -> None:
             ) from error
         expected = wanted[first:].cpu().numpy()
         if found.shape != expected.shape or not np.allclose(found, expected, atol=TOLERANCE, rtol=TOLERANCE):
-            path.unlink(missing_ok=True)
             off = "other shapes" if found.shape != expected.shape else f"numbers up to {np.abs(found - expected).max():.2g} away"
             raise Error(
                 f"the file gives {off} on a batch of {len(expected)}\n"

@@ -8,7 +8,7 @@ use clap::Args;
 use s2m::Error;
 use s2m::adapt::{DEFAULT_SAMPLES, Record, Request, adapt};
 use s2m::output::Existing;
-use s2m::settings::SampleSettings;
+use s2m::typed::Typed;
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
@@ -75,20 +75,18 @@ pub(crate) struct AdaptArgs {
 }
 
 pub(crate) fn run(args: &AdaptArgs, streams: &mut Streams<'_>) -> Result<Answer> {
+    let mut typed = Typed {
+        seed: Some(args.seed),
+        max_calls: args.max_calls,
+        ..Typed::default()
+    };
+    args.weigh.add_to(&mut typed);
+    args.adapting.add_to(&mut typed, args.adapt);
     let request = Request {
         model: &args.model,
         query: &args.query,
         samples: args.samples.unwrap_or(DEFAULT_SAMPLES),
-        settings: SampleSettings {
-            seed: Some(args.seed),
-            max_calls: args.max_calls.map(NonZeroUsize::get),
-            density: args.weigh.density(),
-            posterior: args.weigh.posterior(),
-            calibration: args.weigh.calibration(),
-            overrides: args.weigh.overrides(),
-            adapt: args.adapting.choice(args.adapt)?,
-            ..SampleSettings::default()
-        },
+        settings: typed.settings()?,
         machine: args.machine.machine(),
         out: &args.out,
         existing: if args.force {

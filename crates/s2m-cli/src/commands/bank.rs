@@ -26,7 +26,7 @@ enum What {
 const EXAMPLES: &str = "Examples:
   s2m mine mnist-even --range 0..524288 --out pieces/0
   s2m mine mnist-even --range 524288..1048576 --out pieces/1
-  s2m bank join pieces/* --out bank
+  s2m bank join pieces --out bank
 
 The pieces stay as they are, and share their files with the bank where the file system can.";
 
@@ -34,7 +34,7 @@ The pieces stay as they are, and share their files with the bank where the file 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct JoinArgs {
-    /// Folders of the pieces, in any order
+    /// Folders of the pieces, in any order, or one folder that holds them
     #[arg(value_name = "PIECE", required = true)]
     pieces: Vec<PathBuf>,
 

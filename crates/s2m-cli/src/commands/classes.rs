@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use s2m::classes::{DEFAULT_PROPOSALS, JointClass, Request, classes};
-use s2m::settings::SampleSettings;
+use s2m::typed::Typed;
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
@@ -62,20 +62,18 @@ pub(crate) struct ClassesArgs {
 }
 
 pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answer> {
+    let mut typed = Typed {
+        seed: args.seed,
+        ..Typed::default()
+    };
+    args.weigh.add_to(&mut typed);
+    args.adapting.add_to(&mut typed, args.adapt);
     let request = Request {
         model: &args.model,
         bank: args.bank.as_deref(),
         proposals: args.proposals.map(NonZeroUsize::get),
         top: args.top.map(NonZeroUsize::get),
-        settings: SampleSettings {
-            seed: args.seed,
-            density: args.weigh.density(),
-            posterior: args.weigh.posterior(),
-            calibration: args.weigh.calibration(),
-            overrides: args.weigh.overrides(),
-            adapt: args.adapting.choice(args.adapt)?,
-            ..SampleSettings::default()
-        },
+        settings: typed.settings()?,
         machine: args.machine.machine(),
     };
     let bars = Bars::new(args.talk.quiet);

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use s2m::Error;
 use s2m::explain::{Explained, Request, explain};
-use s2m::samplers::SamplerChoice;
-use s2m::settings::{DEFAULT_TV, SampleSettings};
+use s2m::settings::DEFAULT_TV;
+use s2m::typed::Typed;
 
 use super::{Answer, print_json};
 use crate::bars::Bars;
@@ -58,22 +58,20 @@ pub(crate) struct ExplainArgs {
 }
 
 pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Result<Answer> {
-    let sampler = SamplerChoice::Reject { tv: args.tv };
-    sampler.check()?;
+    let mut typed = Typed {
+        seed: Some(args.seed),
+        tv: Some(args.tv),
+        ..Typed::default()
+    };
+    args.weigh.add_to(&mut typed);
+    let settings = typed.settings()?;
+    settings.sampler.check()?;
     let request = Request {
         model: &args.model,
         query: &args.query,
         proposal: args.proposal,
         run: args.run.as_deref(),
-        settings: SampleSettings {
-            seed: Some(args.seed),
-            sampler,
-            density: args.weigh.density(),
-            posterior: args.weigh.posterior(),
-            calibration: args.weigh.calibration(),
-            overrides: args.weigh.overrides(),
-            ..SampleSettings::default()
-        },
+        settings,
         machine: args.machine.machine(),
     };
     let bars = Bars::new(args.talk.quiet);

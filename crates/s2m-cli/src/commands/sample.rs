@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use s2m::output::Existing;
 use s2m::report::Report;
 use s2m::sample::{self, Request, Wanted, sample};
-use s2m::samplers::SamplerChoice;
 use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, SampleSettings};
+use s2m::typed::{self, Typed};
 use s2m_model::manifest::LabellingModel;
 use serde::Serialize;
 
@@ -144,47 +144,28 @@ enum ClassName {
 }
 
 impl SampleArgs {
-    fn sampler(&self) -> Result<SamplerChoice> {
-        if let (Some(_), SamplerName::Reject | SamplerName::Resample) = (self.steps, self.sampler) {
-            anyhow::bail!("--steps is for --sampler mh");
-        }
-        if self.unique && self.sampler != SamplerName::Resample {
-            anyhow::bail!("--unique is for --sampler resample");
-        }
-        let by_distance = match (self.sampler, self.steps) {
-            (SamplerName::Reject, _) | (SamplerName::Mh, None) => true,
-            (SamplerName::Mh, Some(_)) | (SamplerName::Resample, _) => false,
-        };
-        if self.tv.is_some() && !by_distance {
-            anyhow::bail!("--tv is for --sampler reject, and for --sampler mh without --steps");
-        }
-        let tv = self.tv.unwrap_or(DEFAULT_TV);
-        Ok(match (self.sampler, self.steps) {
-            (SamplerName::Reject, _) => SamplerChoice::Reject { tv },
-            (SamplerName::Mh, Some(steps)) => SamplerChoice::Mh { steps },
-            (SamplerName::Mh, None) => SamplerChoice::MhAuto { tv },
-            (SamplerName::Resample, _) => SamplerChoice::Resample {
-                unique: self.unique,
-            },
-        })
-    }
-
     fn settings(&self) -> Result<SampleSettings> {
-        Ok(SampleSettings {
+        let mut typed = Typed {
             seed: self.seed,
-            sampler: self.sampler()?,
-            max_calls: self.max_calls.map(NonZeroUsize::get),
-            density: self.weigh.density(),
-            posterior: self.weigh.posterior(),
-            calibration: self.weigh.calibration(),
-            overrides: self.weigh.overrides(),
-            classes: match self.classes {
+            sampler: match self.sampler {
+                SamplerName::Reject => typed::SamplerName::Reject,
+                SamplerName::Mh => typed::SamplerName::Mh,
+                SamplerName::Resample => typed::SamplerName::Resample,
+            },
+            tv: self.tv,
+            steps: self.steps,
+            unique: self.unique,
+            max_calls: self.max_calls,
+            classes: Some(match self.classes {
                 ClassName::Best => ClassChoice::Best,
                 ClassName::First => ClassChoice::First,
-            },
+            }),
             latents: self.latents,
-            adapt: self.adapting.choice(self.adapt)?,
-        })
+            ..Typed::default()
+        };
+        self.weigh.add_to(&mut typed);
+        self.adapting.add_to(&mut typed, self.adapt);
+        Ok(typed.settings()?)
     }
 }
 

@@ -69,15 +69,75 @@ impl Piece {
     }
 }
 
-/// Makes a bank in a new folder out of all its pieces, in any order; they stay as they are.
+/// Whether anybody still waits, asked with the number of files that were looked at or put in place.
+pub type GoesOn<'g> = &'g dyn Fn(u64) -> bool;
+
+/// Pieces by their folders: of a folder that is none itself, the folders in it that are.
+///
+/// A million pieces have one folder around them, and more names than a command line takes.
+fn found(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<PathBuf>, BankError> {
+    let is_piece = |folder: &Path| folder.join(DESCRIPTION).is_file();
+    let mut all = Vec::with_capacity(paths.len());
+    for path in paths {
+        unless_stopped(goes_on, all.len() as u64)?;
+        if is_piece(path) || !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let mut inside = Vec::new();
+        for entry in fs::read_dir(path).map_err(super::read_error(path))? {
+            let folder = entry.map_err(super::read_error(path))?.path();
+            unless_stopped(goes_on, inside.len() as u64)?;
+            if is_piece(&folder) {
+                inside.push(folder);
+            }
+        }
+        if inside.is_empty() {
+            // Opening it says what is wrong with it.
+            inside.push(path.clone());
+        }
+        inside.sort();
+        all.append(&mut inside);
+    }
+    Ok(all)
+}
+
+/// Opens all pieces, in the order of their proposals.
+fn open_all(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<Piece>, BankError> {
+    let paths = found(paths, goes_on)?;
+    let mut opened = Vec::with_capacity(paths.len());
+    for path in &paths {
+        opened.push(Piece::open(path)?);
+        unless_stopped(goes_on, opened.len() as u64)?;
+    }
+    opened.sort_by_key(|piece| (piece.info.first, piece.end));
+    Ok(opened)
+}
+
+fn unless_stopped(goes_on: GoesOn<'_>, done: u64) -> Result<(), BankError> {
+    if goes_on(done) {
+        Ok(())
+    } else {
+        Err(BankError::Stopped)
+    }
+}
+
+/// Makes a bank in a new folder out of all its pieces, in any order; they stay as they are. A folder of pieces stands for all
+/// of them.
 ///
 /// Refused where pieces are of different models, seeds, devices or parts, overlap, or leave a gap.
 pub fn join(pieces: &[PathBuf], out: &Path, existing: Existing) -> Result<Joined, BankError> {
-    let mut opened = Vec::with_capacity(pieces.len());
-    for path in pieces {
-        opened.push(Piece::open(path)?);
-    }
-    opened.sort_by_key(|piece| (piece.info.first, piece.end));
+    join_while(pieces, out, existing, &|_| true)
+}
+
+/// The same, as long as somebody waits for it.
+pub fn join_while(
+    pieces: &[PathBuf],
+    out: &Path,
+    existing: Existing,
+    goes_on: GoesOn<'_>,
+) -> Result<Joined, BankError> {
+    let opened = open_all(pieces, goes_on)?;
     let Some(info) = check(&opened)? else {
         let folder = out.to_owned();
         return Err(BankError::Missing { folder });
@@ -92,7 +152,7 @@ pub fn join(pieces: &[PathBuf], out: &Path, existing: Existing) -> Result<Joined
         existing,
         inputs: &inputs,
     })?;
-    match fill(&staging, &opened, &description) {
+    match fill(&staging, &opened, &description, goes_on) {
         Ok(parts) => {
             staging.finish()?;
             Ok(Joined {
@@ -112,17 +172,23 @@ pub fn join(pieces: &[PathBuf], out: &Path, existing: Existing) -> Result<Joined
 ///
 /// Parts appear in their order, each whole, so that it is a bank at every moment.
 pub fn extend(bank: &Path, pieces: &[PathBuf]) -> Result<Joined, BankError> {
+    extend_while(bank, pieces, &|_| true)
+}
+
+/// The same, as long as somebody waits for it.
+pub fn extend_while(
+    bank: &Path,
+    pieces: &[PathBuf],
+    goes_on: GoesOn<'_>,
+) -> Result<Joined, BankError> {
     let _lock = Lock::inside(bank, LOCK)?;
     let whole = Piece::open(bank)?;
     if whole.info.first > 0 {
         let (folder, first) = (bank.to_owned(), whole.info.first);
         return Err(BankError::Piece { folder, first });
     }
-    let mut opened = Vec::with_capacity(pieces.len());
-    for path in pieces {
-        opened.push(Piece::open(path)?);
-    }
-    opened.sort_by_key(|piece| (piece.info.first, piece.end));
+    let mut opened = open_all(pieces, goes_on)?;
+    let added = opened.len();
     // The part that the bank ends in may be replaced by a longer one.
     let full = Piece {
         end: whole.end / whole.info.part * whole.info.part,
@@ -141,11 +207,12 @@ pub fn extend(bank: &Path, pieces: &[PathBuf]) -> Result<Joined, BankError> {
             }
             fs::rename(&half, &to).map_err(super::write_error(&to))?;
             parts += 1;
+            unless_stopped(goes_on, parts)?;
         }
     }
     let proposals = opened.iter().map(|piece| piece.end).max().unwrap_or(0);
     Ok(Joined {
-        pieces: pieces.len(),
+        pieces: added,
         parts,
         proposals,
     })
@@ -198,7 +265,12 @@ fn check(pieces: &[Piece]) -> Result<Option<BankInfo>, BankError> {
 }
 
 /// Puts all files in place; the number of parts.
-fn fill(staging: &Staging, pieces: &[Piece], description: &str) -> Result<u64, BankError> {
+fn fill(
+    staging: &Staging,
+    pieces: &[Piece],
+    description: &str,
+    goes_on: GoesOn<'_>,
+) -> Result<u64, BankError> {
     let mut parts = 0;
     for piece in pieces {
         for &part in &piece.parts {
@@ -211,6 +283,7 @@ fn fill(staging: &Staging, pieces: &[Piece], description: &str) -> Result<u64, B
                 fs::copy(&from, &to).map_err(super::write_error(&to))?;
             }
             parts += 1;
+            unless_stopped(goes_on, parts)?;
         }
     }
     let write = |bytes: &[u8]| -> Result<(), StagingError> { staging.write(DESCRIPTION, bytes) };

@@ -22,7 +22,7 @@ use s2m_core::labels::{Labels, LabelsError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use self::join::{Joined, extend, join};
+pub use self::join::{GoesOn, Joined, extend, extend_while, join, join_while};
 pub use self::part::Damage;
 use self::part::{PartFile, part_name, part_number};
 use crate::bundle::one_line;
@@ -76,6 +76,9 @@ pub enum BankError {
     /// The part in progress cannot be kept.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Nobody waited for the end any longer.
+    #[error("stopped before the end")]
+    Stopped,
     /// There is no such folder.
     #[error("there is no bank `{}`\nhint: `s2m mine` makes one", .folder.display())]
     Missing {

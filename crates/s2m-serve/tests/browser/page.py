@@ -37,13 +37,23 @@ NAMES = """() => {
     .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
   const colour = (text) => (text.match(/[0-9.]+/g) ?? []).map(Number);
   for (const node of document.querySelectorAll("p, dt, dd, label, legend, button, h1, h2, h3, th, td, pre, span, summary")) {
-    if (!seen(node) || !node.textContent.trim() || node.disabled || node.closest(".out, :disabled, .tile")) continue;
+    if (!seen(node) || !node.textContent.trim() || node.disabled || node.closest(":disabled, .tile")) continue;
     let ground = node, at;
     while (ground && (at = colour(getComputedStyle(ground).backgroundColor), at.length === 4 && at[3] === 0)) ground = ground.parentElement;
     if (!ground) at = colour(getComputedStyle(document.documentElement).backgroundColor);
     const pair = [light(colour(getComputedStyle(node).color)), light(at)].sort((a, b) => b - a);
     const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
     if (contrast < 4.5) wrong.push(`contrast ${contrast.toFixed(2)}: ` + node.outerHTML.slice(0, 80));
+  }
+  // Edges by which a control is known, three to one against what is around it.
+  for (const node of document.querySelectorAll("input[type=text], input[type=number], button:not(.tile):not(.first)")) {
+    if (!seen(node) || node.disabled) continue;
+    let ground = node.parentElement, at;
+    while (ground && (at = colour(getComputedStyle(ground).backgroundColor), at.length === 4 && at[3] === 0)) ground = ground.parentElement;
+    if (!ground) at = colour(getComputedStyle(document.documentElement).backgroundColor);
+    const pair = [light(colour(getComputedStyle(node).borderTopColor)), light(at)].sort((a, b) => b - a);
+    const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (contrast < 3) wrong.push(`contrast of an edge ${contrast.toFixed(2)}: ` + node.outerHTML.slice(0, 80));
   }
   return wrong;
 }"""
@@ -104,6 +114,17 @@ class Tour:
         check("a wrong query cannot be drawn", page.locator("#draw").is_disabled())
         check("and is marked", page.get_attribute("#query", "aria-invalid") == "true")
         self.shot("wrong")
+        for value, said in [("-3", "from 1 to"), ("1.5", "from 1 to"), ("", "from 1 to")]:
+            page.fill("#count", value)
+            expect(page.locator("#number-said")).to_contain_text(said)
+            check(f"{value!r} samples cannot be drawn", page.locator("#draw").is_disabled())
+        page.fill("#count", "16")
+        for value in ["-1", "1.5"]:
+            page.fill("#seed", value)
+            expect(page.locator("#number-said")).to_contain_text("Seed: a whole number")
+            check(f"nor seed {value}", page.locator("#draw").is_disabled())
+        page.fill("#seed", "0")
+        expect(page.locator("#number-said")).to_be_empty()
         page.fill("#query", "A | B")
         expect(page.locator("#query-said")).to_contain_text("More than the chips can show")
         page.fill("#query", "A - B")
@@ -156,6 +177,10 @@ class Tour:
         if self.points:
             page.locator("#plot").focus()
             page.keyboard.press("ArrowRight")
+            first = page.locator("#pointed").inner_text()
+            check("a reader hears which point it is", first.startswith("Sample 1 of ") and "A " in first, first)
+            page.keyboard.press("ArrowRight")
+            check("and the next", page.locator("#pointed").inner_text().startswith("Sample 2 of "))
             page.keyboard.press("Enter")
         else:
             page.locator("#gallery .tile").nth(3).click()
@@ -180,6 +205,54 @@ class Tour:
             rows = files.read("samples/metadata.csv").decode().count("\n") - 1
             check("it holds all samples", report["samples"] == n == rows, f"{report['samples']} {rows}")
             check("and the query on the page", report["query"] == page.input_value("#query"))
+
+    def after_download(self):
+        """What is shown can still be explained."""
+        page = self.page
+        if self.points:
+            page.locator("#plot").focus()
+            page.keyboard.press("ArrowRight")
+            page.keyboard.press("Enter")
+        else:
+            page.locator("#gallery .tile").nth(2).click()
+        expect(page.locator("#why .verdict")).to_contain_text("kept by reject", timeout=20_000)
+        focused = page.evaluate("() => document.activeElement.id")
+        check("the explanation has the focus", focused == "why", focused)
+        page.keyboard.press("Escape")
+
+    def letters(self):
+        """Keys of one letter can be switched off, and do nothing while one is held down."""
+        page = self.page
+        theme = "() => document.documentElement.dataset.theme"
+        before = page.evaluate(theme)
+        page.locator("summary").click()
+        page.locator("#letters").uncheck()
+        page.locator("h1").click()
+        page.keyboard.press("t")
+        check("letters that are switched off do nothing", page.evaluate(theme) == before)
+        page.locator("#letters").check()
+        page.locator("h1").click()
+        page.keyboard.down("t")
+        page.keyboard.down("t")
+        page.keyboard.down("t")
+        page.keyboard.up("t")
+        check("a key that is held acts once", page.evaluate(theme) != before)
+        page.keyboard.press("t")
+        page.locator("summary").click()
+
+    def aloud(self):
+        """What is read aloud is the beginning and the end, and not every step."""
+        page = self.page
+        page.evaluate("""() => { window.aloud = [];
+          new MutationObserver(() => window.aloud.push(document.getElementById("announced").textContent))
+            .observe(document.getElementById("announced"), { childList: true, characterData: true, subtree: true }); }""")
+        began = time.time()
+        page.click("#draw")
+        self.drawn()
+        heard = page.evaluate("() => window.aloud")
+        few = 3 + (time.time() - began) / 5
+        check("a reader hears the beginning and the end", heard[0].startswith("Drawing") and "calls each" in heard[-1], str(heard))
+        check("and little between", len(heard) <= few, str(heard))
 
     def keyboard(self):
         page = self.page
@@ -253,6 +326,9 @@ def main(address, folder):
         tour.classes()
         tour.why()
         tour.download(n)
+        tour.after_download()
+        tour.aloud()
+        tour.letters()
         tour.keyboard()
         tour.looks()
         page.reload()
@@ -261,6 +337,10 @@ def main(address, folder):
         stranger = browser.new_context().new_page()
         stranger.goto(origin)
         expect(stranger.locator("#locked")).to_contain_text("needs the whole address")
+        broken = browser.new_context().new_page()
+        broken.on("pageerror", lambda error: faults.append(str(error)))
+        broken.goto(origin + "/#%")
+        expect(broken.locator("#locked")).to_contain_text("needs the whole address")
         dark = browser.new_context(color_scheme="dark").new_page()
         dark.goto(address)
         check("the system's colours are the first", dark.evaluate("() => document.documentElement.dataset.theme") == "dark")

@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 
 use crate::client::{Page, asked, read};
 
-const POSTS: [&str; 7] = [
+const POSTS: [&str; 8] = [
     "/api/enter",
     "/api/check",
     "/api/predict",
     "/api/draw",
     "/api/stop",
     "/api/explain",
+    "/api/more",
     "/api/download",
 ];
 
@@ -25,6 +26,7 @@ fn the_page_is_served_with_strict_headers_and_holds_no_inline_script() {
         ("/", "text/html"),
         ("/page.css", "text/css"),
         ("/page.js", "text/javascript"),
+        ("/theme.js", "text/javascript"),
         ("/icon.svg", "image/svg+xml"),
     ] {
         let answer = page.get(path);
@@ -48,9 +50,10 @@ fn the_page_is_served_with_strict_headers_and_holds_no_inline_script() {
     }
     let html = String::from_utf8(page.get("/").body).unwrap();
     assert!(!html.contains("onclick") && !html.contains("<style") && !html.contains("style=\""));
-    assert_eq!(html.matches("<script").count(), 1);
+    assert_eq!(html.matches("<script").count(), 2);
+    assert_eq!(html.matches("<script src=\"/").count(), 2);
     // Nothing comes from elsewhere.
-    for path in ["/", "/page.css", "/page.js"] {
+    for path in ["/", "/page.css", "/page.js", "/theme.js"] {
         let text = String::from_utf8(page.get(path).body).unwrap();
         assert!(
             !text.contains("http://") && !text.contains("https://"),
@@ -323,11 +326,10 @@ fn what_is_no_request_ends_the_connection_and_nothing_else() {
 fn strangers_draw_nothing() {
     let page = Page::open("gaussians-exact");
     let visitor = page.enter();
-    for path in ["/api/draw", "/api/explain", "/api/download"] {
-        let body = if path == "/api/explain" {
-            json!({ "proposal": 1 })
-        } else {
-            asked("A", 1, 0)
+    for path in ["/api/draw", "/api/explain", "/api/more", "/api/download"] {
+        let body = match path {
+            "/api/explain" | "/api/more" => json!({ "proposal": 1 }),
+            _ => asked("A", 1, 0),
         };
         let stranger = page.post(path, "nobody", &body);
         assert!(

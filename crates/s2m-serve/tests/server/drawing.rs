@@ -256,6 +256,56 @@ fn a_visitor_has_one_drawing_at_a_time() {
     assert_eq!(explained.json()["explained"]["query"], "A - B");
 }
 
+/// What is shown stays what is explained, and a drawing that runs goes on to its end.
+#[test]
+fn a_download_leaves_what_is_shown_alone() {
+    let page = Page::open("mnist-even");
+    let visitor = page.enter();
+    let (samples, _) = followed(&page.draw(&visitor, &asked("A - B", 16, 0)));
+    let other = page.post("/api/download", &visitor, &asked("A + B", 4, 1));
+    assert_eq!(other.status, 200, "{:?}", other.why());
+    let pointed = json!({ "proposal": samples[3]["proposal"] });
+    for path in ["/api/explain", "/api/more"] {
+        let told = page.post(path, &visitor, &pointed);
+        assert_eq!(told.status, 200, "{path}: {:?}", told.why());
+    }
+    let explained = page.post("/api/explain", &visitor, &pointed).json();
+    assert_eq!(explained["explained"]["query"], "A - B");
+
+    let dear = json!({ "query": "A + B", "n": 2000, "seed": 4, "purity": 0.99 });
+    std::thread::scope(|scope| {
+        let drawing = scope.spawn(|| page.draw(&visitor, &dear));
+        page.until("it draws", |state| state["drawing"] == 1);
+        let asked = asked("A - B", 4, 1);
+        let answer = page.post("/api/download", &visitor, &asked);
+        assert_eq!(answer.status, 200, "{:?}", answer.why());
+        let (samples, (last, _)) = followed(&drawing.join().unwrap());
+        assert_eq!((samples.len(), last.as_str()), (2000, "done"));
+    });
+}
+
+/// Scoring in the background does not keep whoever asks from an answer.
+#[test]
+fn questions_are_answered_while_proposals_are_scored() {
+    let page = Page::open("mnist-even");
+    let mut waits = Vec::new();
+    for n in 0.. {
+        // What is remembered would need no proposals.
+        let query = format!("A - B{}", " ".repeat(n % 500));
+        let began = Instant::now();
+        let answer = page.post("/api/predict", "", &asked(&query, 1, 0));
+        assert_eq!(answer.status, 200);
+        if page.state()["proposals"]["ready"] == true {
+            break;
+        }
+        waits.push(began.elapsed());
+    }
+    waits.sort();
+    if let Some(longest) = waits.last() {
+        assert!(*longest < Duration::from_secs(2), "{waits:?}");
+    }
+}
+
 #[test]
 fn predictions_classes_and_explanations_are_the_librarys() {
     let page = Page::open("mnist-even");
