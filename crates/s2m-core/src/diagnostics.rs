@@ -1,7 +1,7 @@
 //! What a set of weights says about itself.
 
 use crate::series::{self, Series};
-use crate::tail::tail_index;
+use crate::tail::{Tail, UNSEEN, tail_index};
 
 /// Figures about the weights of all scored proposals.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,7 +69,7 @@ pub fn expected_acceptance(log_weights: &[f64]) -> f64 {
 pub struct Mean {
     /// The mean.
     pub value: f64,
-    /// 1.96 standard errors to both sides; not below zero.
+    /// 1.96 standard errors to both sides, and more above where values may be heavy-tailed; not below zero.
     pub between: [f64; 2],
 }
 
@@ -80,31 +80,63 @@ impl Mean {
         values.for_each(|value| moments.add(value));
         moments.mean()
     }
+
+    /// The mean of `exp` of some values, which may have a heavy upper tail; none of fewer than two.
+    ///
+    /// The upper end has on top what may lie beyond the largest value seen: without it, it is too low for 17 of 100
+    /// means of Pareto values of index 0.63, and for 5 of 100 at 0.41.
+    pub fn of_logs<S: Series + ?Sized>(logs: &S) -> Option<Self> {
+        let mut moments = Moments::default();
+        series::each(logs, |log| moments.add(log.exp()));
+        let mut mean = moments.mean()?;
+        let tail = Tail::of(logs).filter(|tail| !tail.bounded);
+        let share = (series::largest(logs) - series::log_sum_exp(logs)).exp();
+        mean.between[1] += tail.map_or(0.0, |tail| UNSEEN * tail.unseen(share) * mean.value);
+        Some(mean)
+    }
 }
 
 /// Count, mean and squares of values that are seen one by one.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moments {
+    /// Values, and those of them that are no copies.
     count: f64,
+    distinct: f64,
     mean: f64,
+    /// With squared numbers of copies as weights: their sum, and mean and squares of the values.
+    weight: f64,
+    weighted_mean: f64,
     squares: f64,
 }
 
 impl Moments {
     /// One value more.
     pub fn add(&mut self, value: f64) {
-        self.count += 1.0;
-        let gap = value - self.mean;
-        self.mean += gap / self.count;
-        self.squares += gap * (value - self.mean);
+        self.add_copies(value, 1.0);
+    }
+
+    /// One value more that counts so many times: copies of one draw say no more than it does.
+    pub fn add_copies(&mut self, value: f64, copies: f64) {
+        self.count += copies;
+        self.distinct += 1.0;
+        self.mean += copies * (value - self.mean) / self.count;
+        let weight = copies * copies;
+        self.weight += weight;
+        let gap = value - self.weighted_mean;
+        self.weighted_mean += weight * gap / self.weight;
+        self.squares += weight * gap * (value - self.weighted_mean);
     }
 
     /// The mean of values that are not negative; none of fewer than two.
     pub fn mean(&self) -> Option<Mean> {
-        if self.count < 2.0 {
+        if self.distinct < 2.0 {
             return None;
         }
-        let half = 1.96 * (self.squares / (self.count - 1.0) / self.count).sqrt();
+        // The variance of Σ n·v / Σ n for draws that come n times each.
+        let apart = self.weighted_mean - self.mean;
+        let squares = self.squares + self.weight * apart * apart;
+        let few = self.distinct / (self.distinct - 1.0);
+        let half = 1.96 * (few * squares).sqrt() / self.count;
         Some(Mean {
             value: self.mean,
             between: [(self.mean - half).max(0.0), self.mean + half],
@@ -115,6 +147,7 @@ impl Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proposals::{Proposals, Purpose};
 
     #[test]
     fn figures_computed_on_paper() {
@@ -138,6 +171,46 @@ mod tests {
         assert!((mean.between[1] - 3.0 - half).abs() < 1e-12);
         assert!((mean.between[0] - 3.0 + half).abs() < 1e-12);
         assert_eq!(Mean::of([1.0].into_iter()), None);
+    }
+
+    /// Three copies of one draw and two single ones: Σ n²(v − m)² is 9·0 + 4 + 4, over 5², times 3/2.
+    #[test]
+    fn copies_of_a_draw_say_no_more_than_it_does() {
+        let mut moments = Moments::default();
+        for (value, copies) in [(3.0, 3.0), (1.0, 1.0), (5.0, 1.0)] {
+            moments.add_copies(value, copies);
+        }
+        let mean = moments.mean().unwrap();
+        assert!((mean.value - 3.0).abs() < 1e-12);
+        let half = 1.96 * (1.5_f64 * 8.0).sqrt() / 5.0;
+        assert!((mean.between[1] - 3.0 - half).abs() < 1e-12, "{mean:?}");
+        // All of one draw has no interval, however often it comes.
+        let mut one = Moments::default();
+        one.add_copies(0.5, 100.0);
+        assert_eq!(one.mean(), None);
+    }
+
+    /// Means of 2000 Pareto values: at most 5 of 100 intervals miss, and many more do without what was not seen.
+    #[test]
+    fn what_lies_beyond_the_largest_is_in_the_upper_end() {
+        let (k, runs) = (0.63, 300);
+        let (mut missed, mut plain) = (0, 0);
+        for seed in 0..runs {
+            let mut logs = vec![0.0; 2000];
+            Proposals::new(seed).fill_uniform(Purpose::Class, 0, &mut logs);
+            logs.iter_mut().for_each(|u| *u = -k * u.ln());
+            let misses = |mean: Mean| {
+                let truth = 1.0 / (1.0 - k);
+                usize::from(!(mean.between[0]..=mean.between[1]).contains(&truth))
+            };
+            missed += misses(Mean::of_logs(&logs).unwrap());
+            plain += misses(Mean::of(logs.iter().map(|log| log.exp())).unwrap());
+        }
+        assert!(missed <= 15 && plain >= 30, "{missed} {plain}");
+        // Values that are bounded have nothing beyond the largest.
+        let even: Vec<f64> = (1..=500).map(|i| f64::from(i).ln()).collect();
+        let plain = Mean::of(even.iter().map(|log| log.exp())).unwrap();
+        assert_eq!(Mean::of_logs(&even), Some(plain));
     }
 
     #[test]

@@ -29,6 +29,9 @@ const INDEX_ERRORS: f64 = 1.64;
 const DECIDING_ERRORS: f64 = 0.75;
 const MOST_ALLOWED: f64 = 0.08;
 
+/// Times the expected weight beyond the largest one seen that statements have on top.
+pub(crate) const UNSEEN: f64 = 2.0;
+
 /// Largest index for which the mass beyond the largest weight is worked out.
 const MAX_INDEX: f64 = 0.9;
 

@@ -122,10 +122,10 @@ impl Metric {
                 "exp of the mean divergence of class probabilities from their mean, mean over 10 splits; bootstrap"
             }
             Self::Precision => {
-                "share of generated items inside a ball of a real item (5th neighbour, strictly); bootstrap of items"
+                "share of generated items inside a ball of a real item (5th neighbour, strictly); bootstrap of items, real ones held fixed"
             }
             Self::Recall => {
-                "share of real items inside a ball of a generated item (5th neighbour, strictly); bootstrap of items"
+                "share of real items inside a ball of a generated item (5th neighbour, strictly); bootstrap of items, generated ones held fixed"
             }
             Self::Density => "real balls around a generated item, divided by 5; bootstrap of items",
             Self::Coverage => {

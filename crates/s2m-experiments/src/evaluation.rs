@@ -208,9 +208,7 @@ impl Evaluator<'_> {
         identity: &[&str],
         measure: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let folder = &self.measured;
-        let whole = format!("{FORMAT}\n{}\n{}", self.samples, identity.join("\n"));
-        let path = folder.join(format!("{name}-{}.json", &sha256(whole.as_bytes())[..12]));
+        let (folder, path) = (&self.measured, self.path(name, identity));
         // One that cannot be read was written by another version, or is damaged: measured again.
         let stored = fs::read(&path).ok();
         if let Some(kept) = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
@@ -221,6 +219,17 @@ impl Evaluator<'_> {
         let json = serde_json::to_string(&measured).expect("figures have only plain fields");
         write_whole(&path, json.as_bytes())?;
         Ok(measured)
+    }
+
+    /// Whether there is a measurement of this name and identity.
+    pub(crate) fn has(&self, name: &str, identity: &[&str]) -> bool {
+        self.path(name, identity).exists()
+    }
+
+    fn path(&self, name: &str, identity: &[&str]) -> PathBuf {
+        let whole = format!("{FORMAT}\n{}\n{}", self.samples, identity.join("\n"));
+        let hash = sha256(whole.as_bytes());
+        self.measured.join(format!("{name}-{}.json", &hash[..12]))
     }
 
     /// Draws; a generator alone gives its first proposals.

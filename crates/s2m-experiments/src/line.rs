@@ -25,6 +25,11 @@ impl<T> Line<T> {
         })
     }
 
+    /// Seeds, measured or not.
+    pub(crate) fn runs(&self) -> usize {
+        self.found.len()
+    }
+
     /// Seeds with a measurement, and the measurements.
     pub(crate) fn measured(&self) -> impl Iterator<Item = (u64, &T)> {
         let found = self.found.iter();

@@ -40,7 +40,8 @@ impl Purity {
     }
 }
 
-/// Mean predictions of the query over some proposals, and the first of them with its interval.
+/// Mean predictions of the query over some proposals, and the first of them with its interval. Copies of a proposal,
+/// which `resample` gives one after the other, say no more than it does.
 pub(crate) fn predicted(
     pool: &Pool,
     target: &Target,
@@ -48,16 +49,28 @@ pub(crate) fn predicted(
 ) -> Result<(Purity, Mean), Error> {
     let (mut sums, mut values) = (Purity::default(), Moments::default());
     let mut first = None;
+    let mut copied: Option<(u64, f64, f64)> = None;
     for range in pieces(0..numbers.len()) {
         pool.look_at(&numbers.read(range)?, &mut |number, evidence| {
             let item = item_posterior(target, number, evidence)?;
             let value = target.weighting.predicted(&item);
             first.get_or_insert(value);
-            values.add(value);
+            copied = Some(match copied {
+                Some((same, value, copies)) if same == number => (number, value, copies + 1.0),
+                before => {
+                    if let Some((_, value, copies)) = before {
+                        values.add_copies(value, copies);
+                    }
+                    (number, value, 1.0)
+                }
+            });
             sums.by_others += value;
             sums.plain += target.weighting.plain(&item);
             Ok(())
         })?;
+    }
+    if let Some((_, value, copies)) = copied {
+        values.add_copies(value, copies);
     }
     let count = numbers.len() as f64;
     let mean = values.mean().unwrap_or(Mean {

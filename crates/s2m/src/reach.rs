@@ -2,9 +2,10 @@
 //!
 //! With correct odds of real against generated, `E_g[odds] = ∫ p_data` over what the generator makes: 1 where it
 //! makes everything. No bound on a sampler's error can see what is never proposed; this can, as far as the
-//! discriminator is right. One that says nothing has reach 1, one that tells everything apart 0.
+//! discriminator is right. One that says nothing has reach 1, one that tells everything apart 0. Correct odds
+//! never have a mean above 1, so one above it says that they are too high.
 
-use s2m_core::diagnostics::Moments;
+use s2m_core::diagnostics::Mean;
 use s2m_model::bundle::Bundle;
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +13,9 @@ use crate::draw::{Target, pieces};
 use crate::error::Error;
 use crate::pool::Pool;
 
-/// Below this reach a person is told.
+/// Below and above this reach a person is told.
 const LEAST: f64 = 0.97;
+const MOST: f64 = 1.03;
 
 /// Share of the data that proposals account for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -36,20 +38,23 @@ impl Reach {
         target: &Target,
         positions: usize,
     ) -> Result<Option<Self>, Error> {
-        let mut odds = Moments::default();
+        let mut log_odds = pool.column();
         for positions in pieces(0..positions) {
+            let mut piece = Vec::with_capacity(positions.len());
             let numbers = target.sequence.numbers(positions);
             pool.look_at(&numbers, &mut |number, evidence| {
-                let log_odds = target.weighting.log_plain_odds(evidence);
-                let log_odds = log_odds.map_err(|source| Error::Logit {
+                let found = target.weighting.log_plain_odds(evidence);
+                piece.push(found.map_err(|source| Error::Logit {
                     proposal: number,
                     source,
-                })?;
-                odds.add(log_odds.exp());
+                })?);
                 Ok(())
             })?;
+            log_odds.append(&piece)?;
         }
-        Ok(odds.mean().map(|mean| Self {
+        let mean = Mean::of_logs(&log_odds);
+        log_odds.check()?;
+        Ok(mean.map(|mean| Self {
             share: mean.value,
             between: mean.between,
             auc: bundle.manifest().calibration.auc,
@@ -70,11 +75,18 @@ impl Reach {
         )
     }
 
-    /// What to know where it is small, beyond what chance explains.
-    pub(crate) fn warning(self) -> Option<String> {
-        (self.share < LEAST && self.between[1] < 1.0).then(|| {
-            format!(
+    /// What to know where it is not 1, beyond what chance explains.
+    pub fn warning(self) -> Option<String> {
+        let [low, high] = self.between;
+        if self.share < LEAST && high < 1.0 {
+            return Some(format!(
                 "{}; what the generator does not make is in no sample, and in no error bound",
+                self.in_words()
+            ));
+        }
+        (self.share > MOST && low > 1.0).then(|| {
+            format!(
+                "{}, which is more than there is: its odds are too high, in weights too\nhint: `s2m calibrate` chooses its temperature anew",
                 self.in_words()
             )
         })
@@ -86,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_reach_is_told_unless_chance_explains_it() {
+    fn a_reach_that_is_not_one_is_told_unless_chance_explains_it() {
         let reach = |share: f64, half: f64| Reach {
             share,
             between: [share - half, share + half],
@@ -94,7 +106,13 @@ mod tests {
         };
         assert_eq!(reach(0.98, 0.001).warning(), None);
         assert_eq!(reach(0.95, 0.06).warning(), None);
-        assert_eq!(reach(1.2, 0.1).warning(), None);
+        assert_eq!(reach(1.2, 0.3).warning(), None);
+        assert_eq!(reach(1.02, 0.001).warning(), None);
+        let told = reach(1.2, 0.1).warning().unwrap();
+        assert!(
+            told.contains("account for 120.0 % of the data (110.0 to 130.0 % at 95 %), which is more than there is"),
+            "{told}"
+        );
         let told = reach(0.945, 0.005).warning().unwrap();
         assert!(
             told.starts_with("by the discriminator, proposals account for 94.5 % of the data (94.0 to 95.0 % at 95 %)"),

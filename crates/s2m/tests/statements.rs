@@ -163,6 +163,21 @@ fn what_proposals_do_not_account_for_is_told() {
     assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
 }
 
+/// Odds of 1.1 everywhere cannot be right: their mean is at most 1.
+#[test]
+fn odds_that_account_for_more_than_there_is_are_told() {
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().join("out");
+    let model = signs(20.0, 1.1, &root);
+    let report =
+        only(sample(&asked(&model, Wanted::Query("A - B"), &out), &Silent).unwrap()).unwrap();
+    let told = |text: &String| {
+        text.starts_with("by the discriminator, proposals account for 110.0 %")
+            && text.contains("its odds are too high")
+    };
+    assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
+}
+
 /// Which classes each proposal became a sample of.
 fn classes_of(out: &Path) -> HashMap<String, Vec<String>> {
     let table = fs::read_to_string(out.join("metadata.csv")).unwrap();

@@ -114,7 +114,10 @@ pub(crate) fn run(args: &ClassesArgs, streams: &mut Streams<'_>) -> Result<Answe
             found.posterior
         )?;
         if let Some(reach) = found.reach {
-            writeln!(streams.err, "{}", reach.in_words())?;
+            match reach.warning() {
+                None => writeln!(streams.err, "{}", reach.in_words())?,
+                Some(warning) => writeln!(streams.err, "warning: {warning}")?,
+            }
         }
     }
     Ok(Answer::Yes)

@@ -29,7 +29,7 @@ use super::{
 use crate::chains::{ChainSummary, summarise_chains};
 use crate::diagnostics::summarise;
 use crate::series::{self, Part, Series};
-use crate::tail::Tail;
+use crate::tail::{Tail, UNSEEN};
 
 /// Proposals asked for at a time, so that a caller can show progress.
 const REQUEST: usize = 1 << 16;
@@ -46,9 +46,6 @@ const MIN_SUPPORTED_FRESH: usize = 500;
 /// Fresh supported proposals that an automatic length is owed, so that what it rests on can be checked. Few short
 /// chains fit into the pilot, and would leave none.
 const OWED_FRESH: usize = 1000;
-
-/// Times the expected weight beyond the largest one seen that the bound has on top.
-const UNSEEN: f64 = 2.0;
 
 /// Groups of the delete-one-group jackknife that gives standard errors.
 const JACKKNIFE_GROUPS: usize = 20;

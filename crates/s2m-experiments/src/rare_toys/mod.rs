@@ -384,6 +384,25 @@ pub(crate) fn measure_parts(
     way: &PartsWay,
     seed: u64,
 ) -> Result<Finding<PartsFigures>, Error> {
+    let [name, identity] = known_as(toy, way, seed);
+    evaluator.kept(&name, &[&identity], || {
+        draw_parts(evaluator, toy, way, seed)
+    })
+}
+
+/// Whether a target in parts was drawn before.
+pub(crate) fn has_parts(
+    evaluator: &Evaluator<'_>,
+    toy: &PartsToy,
+    way: &PartsWay,
+    seed: u64,
+) -> bool {
+    let [name, identity] = known_as(toy, way, seed);
+    evaluator.has(&name, &[&identity])
+}
+
+/// Name and identity of a draw of a target in parts.
+fn known_as(toy: &PartsToy, way: &PartsWay, seed: u64) -> [String; 2] {
     let usual = *way == PartsWay::default();
     let (sampler, adapt) = (way.sampler.name(), way.adapt.name());
     let (name, identity) = if usual {
@@ -391,11 +410,10 @@ pub(crate) fn measure_parts(
     } else {
         (format!("parts-{adapt}-{sampler}"), format!("{way:?} 1"))
     };
-    let name = format!("{name}-{}-seed-{seed}", toy.size);
-    let identity = format!("{toy:?} {PARTS_SAMPLES} {identity}");
-    evaluator.kept(&name, &[&identity], || {
-        draw_parts(evaluator, toy, way, seed)
-    })
+    [
+        format!("{name}-{}-seed-{seed}", toy.size),
+        format!("{toy:?} {PARTS_SAMPLES} {identity}"),
+    ]
 }
 
 fn draw_parts(

@@ -70,9 +70,7 @@ impl Law {
                 });
                 found.map_or(STEPS[4].1, |(_, weight)| *weight).ln()
             }
-            Self::Listed(weights) => {
-                weights[((u * weights.len() as f64) as usize).min(weights.len() - 1)]
-            }
+            Self::Listed(weights) => weights[place(weights, u)],
         }
     }
 
@@ -207,11 +205,69 @@ impl Law {
         log_weights
     }
 
-    /// Runs a sampler on proposals of this law.
+    /// The mean weight.
+    pub(super) fn mean(&self) -> f64 {
+        match self {
+            Self::Pareto(k) => 1.0 / (1.0 - k),
+            Self::Lognormal(sd) => (0.5 * sd * sd).exp(),
+            Self::Uniform => 0.5,
+            Self::Steps => STEPS.iter().map(|(share, w)| share * w).sum(),
+            Self::Listed(weights) => {
+                let sum: f64 = weights.iter().map(|w| w.exp()).sum();
+                sum / weights.len() as f64
+            }
+        }
+    }
+
+    /// Which of some listed weights a proposal of a seed has.
+    pub(super) fn place(&self, seed: u64, position: usize) -> usize {
+        let u = Proposals::new(seed).uniform(Purpose::Class, position as u64);
+        match self {
+            Self::Listed(weights) => place(weights, u),
+            _ => 0,
+        }
+    }
+
+    /// The mean of values of listed weights under the target; zero for other laws.
+    pub(super) fn mean_under_target(&self, values: &[f64]) -> f64 {
+        let Self::Listed(weights) = self else {
+            return 0.0;
+        };
+        let largest = weights[weights.len() - 1];
+        let (mut sum, mut total) = (0.0, 0.0);
+        for (log_weight, value) in weights.iter().zip(values) {
+            let weight = (log_weight - largest).exp();
+            sum += weight * value;
+            total += weight;
+        }
+        sum / total
+    }
+
+    /// Runs a sampler on proposals of this law: what it says, and how many it saw.
     pub(super) fn drive(
         &self,
         sampler: &mut dyn Sampler,
         seed: u64,
+    ) -> (Result<Draw, Failure>, usize) {
+        self.run(sampler, seed, &mut |_| ())
+    }
+
+    /// Runs a sampler on proposals of this law: what it says, and which it keeps.
+    pub(super) fn keep(
+        &self,
+        sampler: &mut dyn Sampler,
+        seed: u64,
+    ) -> (Result<Draw, Failure>, Vec<usize>) {
+        let mut kept = Vec::new();
+        let (draw, _) = self.run(sampler, seed, &mut |position| kept.push(position));
+        (draw, kept)
+    }
+
+    fn run(
+        &self,
+        sampler: &mut dyn Sampler,
+        seed: u64,
+        see: &mut dyn FnMut(usize),
     ) -> (Result<Draw, Failure>, usize) {
         let proposals = Proposals::new(seed);
         let (mut weights, mut uniforms) = (Vec::new(), Vec::new());
@@ -231,11 +287,19 @@ impl Law {
                         *uniform = uniform.ln();
                     }
                 }
-                Next::Done(draw) => return (Ok(draw), weights.len()),
+                Next::Done(draw) => {
+                    sampler.kept(history, see);
+                    return (Ok(draw), weights.len());
+                }
                 Next::Failed(failure) => return (Err(failure), weights.len()),
             }
         }
     }
+}
+
+/// Which of some weights, each as likely as the others, a uniform number stands for.
+fn place(weights: &[f64], u: f64) -> usize {
+    ((u * weights.len() as f64) as usize).min(weights.len() - 1)
 }
 
 /// A request for so many samples.
@@ -260,6 +324,7 @@ mod tests {
         };
         for law in [Law::Pareto(0.2), Law::Uniform, Law::Steps] {
             let sums = grid(&law);
+            assert!((law.mean() - sums.mean()).abs() < 2e-3, "{law:?}");
             for log_cap in [-0.3, 0.4, 1.0] {
                 let (a, b) = (law.excess(log_cap), sums.excess(log_cap));
                 assert!((a - b).abs() < 2e-3, "{law:?} {log_cap}: {a} {b}");

@@ -6,8 +6,9 @@ use s2m_core::samplers::Info;
 use s2m_core::samplers::resample::{Copies, Resample};
 use serde::{Deserialize, Serialize};
 
+use super::FIRST_SEED;
 use super::laws::{Law, goal};
-use super::{FIRST_SEED, Named};
+use super::targets::Named;
 use crate::Error;
 use crate::evaluation::Evaluator;
 use crate::results::Table;
@@ -103,7 +104,7 @@ pub(super) fn table(evaluator: &Evaluator<'_>, laws: &[Named]) -> Result<Table, 
 
 #[cfg(test)]
 mod tests {
-    use super::super::formulae;
+    use super::super::targets::formulae;
     use super::*;
 
     /// Tails are thinned, and no pool states less than what is missing.
