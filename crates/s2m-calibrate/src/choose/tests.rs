@@ -1,4 +1,3 @@
-
 use s2m_core::calibration::correction::{Choice, Corrected};
 use s2m_testkit::{exact, linear};
 

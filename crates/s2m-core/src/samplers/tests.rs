@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::proposals::{Proposals, Purpose};
 use crate::series::tests::InBlocks;

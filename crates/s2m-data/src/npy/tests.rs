@@ -1,4 +1,3 @@
-
 use std::fs;
 use std::io::{Cursor, Write as _};
 

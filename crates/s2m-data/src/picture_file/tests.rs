@@ -1,4 +1,3 @@
-
 use std::fs::{self, File};
 
 use proptest::prelude::*;

@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// Two classes of samples, one of which gave none; rows that are there and rows that are missing.

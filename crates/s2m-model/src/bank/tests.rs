@@ -1,4 +1,3 @@
-
 use super::*;
 
 pub(super) const WANTED: u64 = 21;

@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::onnx::proto::{DimensionValue, GraphProto, NodeProto, ValueInfoProto};
 use crate::onnx::{Element, GraphBuilder};

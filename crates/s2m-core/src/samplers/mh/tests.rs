@@ -1,4 +1,3 @@
-
 use super::super::tests::drive;
 use super::*;
 

@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::onnx::adapter::{Axes, ItemFormat, Layout, levels_model};
 use crate::onnx::graph::{Conv2d, Element, GraphBuilder, GraphError};

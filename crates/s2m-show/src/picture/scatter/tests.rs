@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn panel(points: Vec<[f32; 2]>) -> Panel {
