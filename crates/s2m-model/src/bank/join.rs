@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{
-    BankError, BankInfo, DESCRIPTION, Folder, LOCK, check_description, part_name, same_bank,
-};
+use super::folder::{Folder, LOCK, write_error};
+use super::part::part_name;
+use super::write::{check_description, same_bank};
+use super::{BankError, BankInfo, DESCRIPTION};
 use crate::bundle::sha256;
 use crate::disk::{Existing, Kind, Lock, Plan, Staging, StagingError};
 
@@ -137,9 +138,9 @@ pub fn extend(bank: &Path, pieces: &[PathBuf]) -> Result<Joined, BankError> {
             let half = to.with_extension("parquet.tmp");
             let _ = fs::remove_file(&half);
             if fs::hard_link(piece.folder.part(part), &half).is_err() {
-                fs::copy(piece.folder.part(part), &half).map_err(super::write_error(&half))?;
+                fs::copy(piece.folder.part(part), &half).map_err(write_error(&half))?;
             }
-            fs::rename(&half, &to).map_err(super::write_error(&to))?;
+            fs::rename(&half, &to).map_err(write_error(&to))?;
             parts += 1;
         }
     }
@@ -205,10 +206,10 @@ fn fill(staging: &Staging, pieces: &[Piece], description: &str) -> Result<u64, B
             let (from, to) = (piece.folder.part(part), staging.path(&part_name(part)));
             // A run of the same request that was stopped may have left it.
             if to.exists() {
-                fs::remove_file(&to).map_err(super::write_error(&to))?;
+                fs::remove_file(&to).map_err(write_error(&to))?;
             }
             if fs::hard_link(&from, &to).is_err() {
-                fs::copy(&from, &to).map_err(super::write_error(&to))?;
+                fs::copy(&from, &to).map_err(write_error(&to))?;
             }
             parts += 1;
         }
