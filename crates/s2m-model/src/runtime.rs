@@ -84,6 +84,7 @@ impl Runtime {
             .map_or("unknown".to_owned(), |(_, version)| version.to_owned())
     }
 
+    /// What sessions are made in.
     pub fn environment(&self) -> &ort::environment::Environment {
         &self.environment
     }

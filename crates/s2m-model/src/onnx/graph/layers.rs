@@ -13,10 +13,15 @@ const F32: Elements = Elements::Only(Element::F32);
 /// A convolution; `weight` is `[out, in / groups, height, width]`, `bias` is `[out]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Conv2d<'a> {
+    /// Weights.
     pub weight: &'a Tensor,
+    /// What is added to each channel.
     pub bias: Option<&'a Tensor>,
+    /// Steps between places.
     pub stride: usize,
+    /// Zeros around each side.
     pub pad: usize,
+    /// Groups of channels.
     pub groups: usize,
 }
 
@@ -25,20 +30,30 @@ pub struct Conv2d<'a> {
 /// The result is `(in − 1) · stride − 2 · pad + kernel + output_pad` wide.
 #[derive(Debug, Clone, Copy)]
 pub struct ConvTranspose2d<'a> {
+    /// Weights.
     pub weight: &'a Tensor,
+    /// What is added to each channel.
     pub bias: Option<&'a Tensor>,
+    /// Steps between places.
     pub stride: usize,
+    /// Zeros around each side.
     pub pad: usize,
+    /// What is added to the size of the result.
     pub output_pad: usize,
 }
 
 /// Batch normalisation as it is after training; all four tensors are `[channels]`.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchNorm<'a> {
+    /// Factor of each channel.
     pub scale: &'a Tensor,
+    /// What is added to each channel.
     pub bias: &'a Tensor,
+    /// Mean of each channel.
     pub mean: &'a Tensor,
+    /// Variance of each channel.
     pub var: &'a Tensor,
+    /// Added to the variance.
     pub epsilon: f32,
 }
 
