@@ -101,6 +101,17 @@ pub struct Folders {
 }
 
 impl Folders {
+    /// The folder of the labels' folders, with all else by what it holds.
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            size: None,
+            channels: None,
+            test: None,
+            unlabelled: Unlabelled::default(),
+        }
+    }
+
     /// Reads all pictures.
     pub(crate) fn read(&self, seed: u64) -> Result<Parts, FoldersError> {
         let sorting = Sorting::new(Aim::Training, self.unlabelled, self.test, seed);

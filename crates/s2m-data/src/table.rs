@@ -221,6 +221,21 @@ struct Listed {
 }
 
 impl Table {
+    /// The folder of the pictures, with all else by what it holds.
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            table: None,
+            label: None,
+            labels: None,
+            split: None,
+            size: None,
+            channels: None,
+            test: None,
+            unlabelled: Unlabelled::default(),
+        }
+    }
+
     /// Reads the table and all pictures.
     pub(crate) fn read(&self, seed: u64) -> Result<Parts, TableError> {
         self.parts(Aim::Training, seed)

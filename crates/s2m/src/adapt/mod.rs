@@ -37,7 +37,6 @@ pub use store::{FILES, Stored};
 pub(crate) use store::{digest, weighed_by};
 
 use crate::draw::Target;
-use crate::drawing::Refusal;
 use crate::error::Error;
 use crate::models;
 use crate::output::{Existing, Kind, Plan, Staging};
@@ -204,9 +203,7 @@ pub(crate) fn find(
             pilots::judge(&mut search, found, samples, judging)
         }
         AdaptChoice::Adaptive { gain, prior_share } => {
-            let found = adaptive::adaptive(&mut search, samples, *gain, *prior_share, judging)?;
-            found
-                .map_err(|failure| Refusal::of(failure, &target.weighting, settings.sampler).into())
+            adaptive::adaptive(&mut search, samples, *gain, *prior_share, judging)
         }
     }
 }
