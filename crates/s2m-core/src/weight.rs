@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use crate::setting::Setting;
 use thiserror::Error;
 
 use crate::calibration::correction::Correction;
@@ -68,7 +69,8 @@ pub enum WeightingError {
     },
     /// Temperatures by number of excluded labels, for a query that has no such number.
     #[error(
-        "the temperatures are given by number of excluded labels, and `{query}` is not a plain \"all of these, none of those\"\nhint: give one temperature with --class-temperature"
+        "the temperatures are given by number of excluded labels, and `{query}` is not a plain \"all of these, none of those\"\nhint: give one temperature with {}",
+        Setting("class_temperature")
     )]
     NotPlain {
         /// The query as typed.
@@ -86,7 +88,7 @@ pub enum WeightingError {
     #[error("the classes to generate do not meet every label set of the query")]
     NotCovered,
     /// A margin with a posterior that has none.
-    #[error("an exclusion margin is for the posterior by levels\nhint: --posterior levels")]
+    #[error("an exclusion margin is for the posterior by levels\nhint: {}", Setting("posterior").to("levels"))]
     MarginOfSets,
 }
 

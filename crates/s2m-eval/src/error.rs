@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use s2m_core::labels::LabelsError;
 use s2m_core::query::QueryError;
+use s2m_core::setting::Setting;
 use s2m_data::idx::IdxError;
 use s2m_data::npy::NpyError;
 use s2m_data::picture_file::PictureError;
@@ -61,7 +62,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// Pictures need a network.
-    #[error("`{}` holds pictures, and there is no network to look at them with\nhint: give --features NET.onnx, or --referee NET.onnx", .0.display())]
+    #[error("`{}` holds pictures, and there is no network to look at them with\nhint: give {}, or {}", .0.display(), Setting("features").to("NET.onnx"), Setting("referee").to("NET.onnx"))]
     NoNetwork(PathBuf),
     /// Rows cannot go through a network, and rows and pictures cannot be compared.
     #[error("`{}` holds {found}, and `{}` {wanted}", .path.display(), .other.display())]
@@ -114,7 +115,7 @@ pub enum Error {
         columns: Vec<String>,
     },
     /// A query over labels that the referee does not know.
-    #[error("query `{query}`: {source}\nhint: the labels here are {}; say which classes a label stands for with --label NAME=CLASS,CLASS", .labels.join(", "))]
+    #[error("query `{query}`: {source}\nhint: the labels here are {}; say which classes a label stands for with {}", .labels.join(", "), Setting("label").to("NAME=CLASS,CLASS"))]
     OtherLabels {
         /// The query.
         query: String,
@@ -127,7 +128,7 @@ pub enum Error {
     #[error(transparent)]
     LabelNames(#[from] LabelsError),
     /// Features cannot be kept.
-    #[error("could not keep features in `{}`: {source}\nhint: --no-cache keeps none, and --cache DIR keeps them elsewhere", .folder.display())]
+    #[error("could not keep features in `{}`: {source}\nhint: {} keeps none, and {} keeps them elsewhere", .folder.display(), Setting("no_cache"), Setting("cache").to("DIR"))]
     Cache {
         /// Where.
         folder: PathBuf,
@@ -138,7 +139,7 @@ pub enum Error {
     #[error(transparent)]
     Folder(#[from] PictureFolderError),
     /// A picture cannot be read.
-    #[error("{0}\nhint: --skip-bad leaves out what cannot be read, and counts it")]
+    #[error("{}\nhint: {} leaves out what cannot be read, and counts it", .0, Setting("skip_bad"))]
     Picture(#[from] PictureError),
     /// An array cannot be read.
     #[error(transparent)]

@@ -4,11 +4,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use s2m::output::Existing;
 use s2m::report::Report;
 use s2m::sample::{self, Request, Wanted, sample};
-use s2m::samplers::SamplerChoice;
+use s2m::samplers::{self, SamplerChoice, SamplerOptions};
 use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, SampleSettings};
 use s2m_model::manifest::LabellingModel;
 use serde::Serialize;
@@ -69,8 +70,8 @@ pub(crate) struct SampleArgs {
     force: bool,
 
     /// Sampler
-    #[arg(long, value_enum, default_value_t = SamplerName::Reject)]
-    sampler: SamplerName,
+    #[arg(long, default_value = samplers::NAMES[0].0, value_parser = sampler_names())]
+    sampler: String,
 
     #[arg(long, value_name = "TV", help = format!(
         "Distance from the target in total variation, for `reject` and automatic steps of `mh` [default: {DEFAULT_TV}]"
@@ -127,14 +128,11 @@ pub(crate) struct SampleArgs {
     talk: TalkOptions,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SamplerName {
-    /// Independent items within a stated distance of the target
-    Reject,
-    /// The paper's Metropolis-Hastings
-    Mh,
-    /// Systematic resampling out of one pool
-    Resample,
+/// Samplers, as the library lists them.
+fn sampler_names() -> PossibleValuesParser {
+    samplers::NAMES
+        .map(|(name, help)| PossibleValue::new(name).help(help))
+        .into()
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -145,28 +143,12 @@ enum ClassName {
 
 impl SampleArgs {
     fn sampler(&self) -> Result<SamplerChoice> {
-        if let (Some(_), SamplerName::Reject | SamplerName::Resample) = (self.steps, self.sampler) {
-            anyhow::bail!("--steps is for --sampler mh");
-        }
-        if self.unique && self.sampler != SamplerName::Resample {
-            anyhow::bail!("--unique is for --sampler resample");
-        }
-        let by_distance = match (self.sampler, self.steps) {
-            (SamplerName::Reject, _) | (SamplerName::Mh, None) => true,
-            (SamplerName::Mh, Some(_)) | (SamplerName::Resample, _) => false,
+        let options = SamplerOptions {
+            tv: self.tv,
+            steps: self.steps,
+            unique: self.unique,
         };
-        if self.tv.is_some() && !by_distance {
-            anyhow::bail!("--tv is for --sampler reject, and for --sampler mh without --steps");
-        }
-        let tv = self.tv.unwrap_or(DEFAULT_TV);
-        Ok(match (self.sampler, self.steps) {
-            (SamplerName::Reject, _) => SamplerChoice::Reject { tv },
-            (SamplerName::Mh, Some(steps)) => SamplerChoice::Mh { steps },
-            (SamplerName::Mh, None) => SamplerChoice::MhAuto { tv },
-            (SamplerName::Resample, _) => SamplerChoice::Resample {
-                unique: self.unique,
-            },
-        })
+        Ok(SamplerChoice::named(&self.sampler, options)?)
     }
 
     fn settings(&self) -> Result<SampleSettings> {
@@ -255,7 +237,7 @@ impl<'a> From<&'a sample::Answer> for Printed<'a> {
                 query: &refusal.query,
                 samples: 0,
                 why: refusal.failure.to_string(),
-                hint: refusal.advice,
+                hint: &refusal.advice,
             },
         }
     }

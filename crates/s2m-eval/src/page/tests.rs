@@ -227,7 +227,7 @@ fn missing_values_are_dashes_with_numbered_reasons() {
     let generated = pictures(&[None], 12, None);
     let html = shown(&real, &generated);
     assert!(html.contains("<td>–<sup><a href=\"#note-1\">1</a></sup></td>"));
-    assert!(html.contains("<li id=\"note-2\">it needs features: give --features NET.onnx</li>"));
+    assert!(html.contains("<li id=\"note-2\">it needs features: give `features = NET.onnx`</li>"));
     // Eight metrics share one reason.
     assert_eq!(html.matches("href=\"#note-2\"").count(), 8);
     for metric in Metric::ALL {
@@ -242,7 +242,7 @@ fn what_cannot_be_shown_is_one_line() {
         &pictures(&[Some("A")], 12, None),
     );
     assert_eq!((grids(&no_features), plots(&no_features)), (2, 0));
-    let why = "there are no features: give --features NET.onnx.";
+    let why = "there are no features: give `features = NET.onnx`.";
     assert!(no_features.contains(&format!("No curves: {why}")));
     assert!(no_features.contains(&format!("No embedding: {why}")));
 

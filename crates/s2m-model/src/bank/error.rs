@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use s2m_core::labels::LabelsError;
+use s2m_core::setting::Setting;
 use thiserror::Error;
 
 use super::info::{MAX_TEXT, MOST_OUTPUTS};
@@ -151,7 +152,7 @@ pub enum BankError {
         first: u64,
     },
     /// Pieces do not follow each other.
-    #[error("proposals {} to {} are in no piece: {before}\nhint: `s2m mine --range {}..{}` mines them", .missing.start, .missing.end - 1, .missing.start, .missing.end)]
+    #[error("proposals {} to {} are in no piece: {before}\nhint: `s2m mine` with {} mines them", .missing.start, .missing.end - 1, Setting("range").to(format_args!("{}..{}", .missing.start, .missing.end)))]
     MissingRange {
         /// What is missing.
         missing: Range<u64>,

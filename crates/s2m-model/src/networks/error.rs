@@ -1,5 +1,6 @@
 //! What goes wrong between a proposal number and its logits.
 
+use s2m_core::setting::Setting;
 use thiserror::Error;
 
 /// What went wrong between a proposal number and its logits.
@@ -39,7 +40,8 @@ pub enum NetworkError {
     },
     /// The device is not there.
     #[error(
-        "the CUDA device cannot be used: {reason}\nhint: install onnxruntime-gpu and point ORT_DYLIB_PATH at its library, or pass --device cpu"
+        "the CUDA device cannot be used: {reason}\nhint: install onnxruntime-gpu and point ORT_DYLIB_PATH at its library, or pass {}",
+        Setting("device").to("cpu")
     )]
     NoCuda {
         /// What was said.

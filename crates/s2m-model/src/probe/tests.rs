@@ -90,7 +90,7 @@ fn flat_items_are_pictures_where_the_data_has_pictures_of_as_many_numbers() {
 fn what_is_decided_is_said_and_can_be_said_otherwise() {
     let bytes = || generator(&[3, 2, 2], 3.0, 0.0).to_bytes();
     let error = found(bytes(), 2, &Said::default()).unwrap_err().to_string();
-    assert!(error.contains("--range LOW,HIGH"), "{error}");
+    assert!(error.contains("`range = LOW,HIGH`"), "{error}");
     let said = Said {
         uniform: vec!["z".to_owned()],
         range: Some([-3.0, 3.0]),

@@ -146,7 +146,7 @@ fn a_generator_and_folders_of_pictures_become_a_bundle() {
             "{recipe}"
         );
         let error = fit(&request(&generator, &data, &out), &here, &Silent).unwrap_err();
-        assert!(error.to_string().contains("--force"), "{error}");
+        assert!(error.to_string().contains("`force`"), "{error}");
     }
 }
 
