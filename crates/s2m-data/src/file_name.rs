@@ -13,7 +13,7 @@ pub enum FileNameError {
     #[error("it is empty")]
     Empty,
     /// The name starts at the root of a disk.
-    #[error("it is absolute\nhint: names are relative to the folder of the pictures")]
+    #[error("it is absolute\nhint: names are relative to the folder of the images")]
     Absolute,
     /// The name leads upwards.
     #[error("it leads upwards with `..`")]

@@ -20,13 +20,13 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Error {
     /// Nothing is known by this path.
-    #[error("`{}` is no folder, `.npy`, `.npz` or idx file\nhint: give a folder of pictures, an output folder of `s2m sample`, or an array", .0.display())]
+    #[error("`{}` is no folder, `.npy`, `.npz` or idx file\nhint: give a folder of images, an output folder of `s2m sample`, or an array", .0.display())]
     Unknown(PathBuf),
     /// There is nothing in it.
     #[error("`{}` holds no items", .0.display())]
     Empty(PathBuf),
     /// An array that is neither pictures nor features.
-    #[error("`{}` has shape {shape:?}; bytes [n, h, w], [n, h, w, c] or [n, c, h, w] are pictures, floats [n, d] are features", .path.display())]
+    #[error("`{}` has shape {shape:?}; bytes [n, h, w], [n, h, w, c] or [n, c, h, w] are images, floats [n, d] are features", .path.display())]
     Shape {
         /// Which file.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// Labels and pictures differ in number.
-    #[error("`{}` has {labels} labels for {items} pictures", .path.display())]
+    #[error("`{}` has {labels} labels for {items} images", .path.display())]
     Labels {
         /// The labels.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum Error {
     },
     /// A network that does not take pictures.
     #[error(
-        "`{network}` takes items of shape {shape:?}; pictures have 1 or 3 channels, a height and a width"
+        "`{network}` takes items of shape {shape:?}; images have 1 or 3 channels, a height and a width"
     )]
     NotPictures {
         /// Which network.
@@ -62,7 +62,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// Pictures need a network.
-    #[error("`{}` holds pictures, and there is no network to look at them with\nhint: give {}, or {}", .0.display(), Setting("features").to("NET.onnx"), Setting("referee").to("NET.onnx"))]
+    #[error("`{}` holds images, and there is no network to look at them with\nhint: give {}, or {}", .0.display(), Setting("features").to("NET.onnx"), Setting("referee").to("NET.onnx"))]
     NoNetwork(PathBuf),
     /// Rows cannot go through a network, and rows and pictures cannot be compared.
     #[error("`{}` holds {found}, and `{}` {wanted}", .path.display(), .other.display())]

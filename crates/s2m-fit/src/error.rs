@@ -89,7 +89,7 @@ pub enum Error {
     #[error(transparent)]
     Data(#[from] RecipeError),
     /// Data of no known form.
-    #[error("`{}` is no data of a form that is detected: a folder with a folder of pictures per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
+    #[error("`{}` is no data of a form that is detected: a folder with a folder of images per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
     UnknownData(PathBuf),
     /// ONNX Runtime is not usable.
     #[error(transparent)]

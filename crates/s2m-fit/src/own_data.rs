@@ -98,7 +98,7 @@ pub(crate) fn set_size(source: &mut Source, generator: &GeneratorEntry) -> Vec<S
         *own_channels = Channels::of(channels);
     }
     vec![format!(
-        "data: pictures are brought to {height} by {width} pixels in {}, as the generator makes them",
+        "data: images are brought to {height} by {width} pixels in {}, as the generator makes them",
         in_words_of_colour(channels)
     )]
 }

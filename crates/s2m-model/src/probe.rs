@@ -85,7 +85,7 @@ pub enum ProbeError {
     ManyOutputs(Vec<String>),
     /// An item that is neither a picture nor a point.
     #[error(
-        "output `{name}` gives items of shape {shape:?}; a picture has a height, a width and 1 or 3 channels first or last, a point has one side\nhint: say {} if it is a picture",
+        "output `{name}` gives items of shape {shape:?}; an image has a height, a width and 1 or 3 channels first or last, a point has one side\nhint: say {} if it is an image",
         Setting("layout").to("NCHW or NHWC")
     )]
     Shape {
@@ -96,7 +96,7 @@ pub enum ProbeError {
     },
     /// Values in no usual range.
     #[error(
-        "pictures of the trial run have values from {low} to {high}, which is no usual range\nhint: say what black and white are with {}",
+        "images of the trial run have values from {low} to {high}, which is no usual range\nhint: say what black and white are with {}",
         Setting("range").to("LOW,HIGH")
     )]
     Range {
@@ -516,7 +516,7 @@ impl Trial {
             _ => (String::new(), ""),
         };
         decided.push(format!(
-            "items: {taken}pictures of {height} by {width} pixels in {} ({layout}){whence}, values from {} to {}",
+            "items: {taken}images of {height} by {width} pixels in {} ({layout}){whence}, values from {} to {}",
             in_words_of_colour(channels),
             range[0],
             range[1]

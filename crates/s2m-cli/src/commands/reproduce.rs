@@ -22,8 +22,8 @@ const EXAMPLES: &str = "Examples:
   s2m reproduce table1 --data data --device cuda
   s2m reproduce table1 --data data --evaluate-only
 
-Finished stages are used again, unfinished ones go on where they were, and nothing is measured
-twice. Samples are drawn and judged on the CPU, wherever networks were trained, unless --judge-there. Remarks in
+Finished training runs are used again, unfinished ones go on where they were, and nothing is
+measured twice. Samples are drawn and judged on the CPU, wherever networks were trained, unless --judge-there. Remarks in
 NOTES.md beside RESULTS.md are kept at its end.";
 
 fn examples() -> String {
@@ -31,7 +31,7 @@ fn examples() -> String {
     format!("Experiments:\n{}\n\n{EXAMPLES}", lines.join("\n"))
 }
 
-/// Make a table or figure of the paper: train, draw, judge, write RESULTS.md and pictures
+/// Make a table or figure of the paper: train, draw, judge, write RESULTS.md and images
 #[derive(Debug, Args)]
 #[command(after_help = examples())]
 pub(crate) struct ReproduceArgs {
@@ -39,7 +39,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Folder with `mnist` and `fashion-mnist` as idx files and `cifar10` in its binary version, where pictures are needed
+    /// Folder with `mnist` and `fashion-mnist` as idx files and `cifar10` in its binary version, where images are needed
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
@@ -47,7 +47,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
 
-    /// Folder for RESULTS.md and pictures [default: experiments/NAME]
+    /// Folder for RESULTS.md and images [default: experiments/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &ReproduceArgs, streams: &mut Streams<'_>) -> Result<Ans
     if !args.talk.quiet {
         writeln!(streams.err, "results: {}", made.results.display())?;
         for picture in &made.pictures {
-            writeln!(streams.err, "picture: {}", picture.display())?;
+            writeln!(streams.err, "image: {}", picture.display())?;
         }
     }
     Ok(Answer::Yes)

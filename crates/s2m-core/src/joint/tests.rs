@@ -364,13 +364,13 @@ fn a_weighting_of_sets_refuses_what_is_for_levels() {
     };
     assert_eq!(
         weighting.log_weight(evidence).unwrap_err().to_string(),
-        "the classifier's joint output is NaN"
+        "a logit of the joint head is NaN"
     );
     let row = [f32::INFINITY, 0.0, 0.0];
     evidence.joint = Some(sets.shape().read(&row));
     assert_eq!(
         weighting.log_weight(evidence).unwrap_err().to_string(),
-        "the classifier's joint output is inf"
+        "a logit of the joint head is inf"
     );
     // Three sets alike: P(A − B) is a third, and other networks say nine tenths of that.
     let row = [1.0; 3];

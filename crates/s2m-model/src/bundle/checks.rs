@@ -138,7 +138,7 @@ pub(super) fn check_generator_entry(generator: &GeneratorEntry) -> Result<(), Bu
     check_shape("generator.output.shape", &generator.output.shape)?;
     check_item("generator.output", &generator.output)?;
     if let (true, None) = (generator.output.is_picture(), generator.output.bits) {
-        return fault("generator.output needs `bits` for pictures, as in bits = 8".to_owned());
+        return fault("generator.output needs `bits` for images, as in bits = 8".to_owned());
     }
     let priors = generator.class.iter().flat_map(|class| &class.prior);
     if priors.into_iter().any(|p| !(p.is_finite() && *p > 0.0)) {
@@ -241,7 +241,7 @@ fn check_item(what: &str, item: &ItemEntry) -> Result<(), BundleError> {
     let fault = |text: String| Err(BundleError::Manifest(format!("{what}: {text}")));
     if item.is_picture() && item.shape.len() != 3 {
         return fault(format!(
-            "a picture has three sides, shape has {}",
+            "an image has three sides, shape has {}",
             item.shape.len()
         ));
     }
@@ -249,13 +249,13 @@ fn check_item(what: &str, item: &ItemEntry) -> Result<(), BundleError> {
         && !(1..=4).contains(&channels)
     {
         return fault(format!(
-            "pictures have 1 to 4 channels, shape says {channels}"
+            "images have 1 to 4 channels, shape says {channels}"
         ));
     }
     match item.bits {
         Some(_) if !item.is_picture() => fault("points have no `bits`".to_owned()),
         Some(bits) if ![1, 2, 4, 8, 16].contains(&bits) => fault(format!(
-            "bits = {bits}; a picture file holds 1, 2, 4, 8 or 16"
+            "bits = {bits}; an image file holds 1, 2, 4, 8 or 16"
         )),
         _ => Ok(()),
     }

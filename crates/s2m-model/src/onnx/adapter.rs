@@ -97,7 +97,7 @@ pub enum AdapterError {
         to: Vec<usize>,
     },
     /// Points at one end, images at the other.
-    #[error("wanted points or pictures at both ends, found {from} and {to}")]
+    #[error("wanted points or images at both ends, found {from} and {to}")]
     PointsAndPictures {
         /// The generator's.
         from: Layout,
@@ -593,7 +593,7 @@ mod tests {
             ),
             (
                 points(&[6]),
-                "wanted points or pictures at both ends, found points and nchw",
+                "wanted points or images at both ends, found points and nchw",
             ),
             (
                 picture(Layout::Nchw, &[1, 2, 3], [1.0, -1.0], None),
