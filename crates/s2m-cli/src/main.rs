@@ -87,7 +87,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::run(args, &mut streams),
         Command::Demo(args) => demo::run(args, &mut streams),
         Command::Train(args) => train::run(args, &mut streams),
-        Command::Reproduce(args) => reproduce::run(args, &mut streams),
+        Command::Reproduce(args) => reproduce::run(args),
         Command::Completions { shell } => {
             // Into memory first: a reader that has gone is an error there and not a panic.
             let mut script = Vec::new();
