@@ -35,8 +35,8 @@ test: check $(LIBRARY) $(TORCH)   ## format, lints, all tests, doc tests, the pa
 	$(MAKE) python-test
 	@$(if $(CHROMIUM),test -d $(BROWSER) || echo "$(NO_BROWSER): Playwright cannot be fetched",echo "$(NO_BROWSER): there is no /usr/bin/chromium")
 
-build: $(LIBRARY)    ## leave the program at target/release/s2m, with ONNX Runtime beside it
-	$(CARGO) build --release -p s2m-cli
+build: $(LIBRARY)    ## leave the programs at target/release/s2m and s2m-reproduce, with ONNX Runtime beside them
+	$(CARGO) build --release -p s2m-cli -p s2m-experiments
 	cp -u $(LIBRARY) $(TARGET)/release/
 
 train: build $(TORCH)   ## leave the trainer at target/release/s2m-train, beside the program
@@ -45,6 +45,7 @@ train: build $(TORCH)   ## leave the trainer at target/release/s2m-train, beside
 python: train $(PYTHON)/tested   ## leave the wheel of the Python package in target/wheels
 	mkdir -p python/src/s2m/bin
 	strip -o python/src/s2m/bin/s2m $(TARGET)/release/s2m
+	strip -o python/src/s2m/bin/s2m-reproduce $(TARGET)/release/s2m-reproduce
 	strip -o python/src/s2m/bin/s2m-train $(TARGET)/release/s2m-train
 	rm -rf $(WHEELS)
 	cd python && ../$(PYTHON)/bin/maturin build -q --release --target-dir $(abspath $(TARGET)) -o $(abspath $(WHEELS))

@@ -16,6 +16,7 @@ use s2m_core::joint::targets::{self, Showing};
 use s2m_core::labels::LabelSet;
 use s2m_core::posterior::PosteriorKind;
 use s2m_core::query::Query;
+use s2m_core::setting::Setting;
 use s2m_core::weight::{Calibration, JointCalibration, LogitError, Temperature, Weighting};
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::{
@@ -471,7 +472,9 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
     warnings.extend(likeness::warnings(found));
     if labels > MOST_LABELS {
         warnings.push(format!(
-            "more than {MOST_LABELS} labels: single labels are looked at in the place of joint classes; use --purity or --floor for combinations"
+            "more than {MOST_LABELS} labels: single labels are looked at in the place of joint classes; use {} or {} for combinations",
+            Setting("purity"),
+            Setting("floor")
         ));
     }
     let none = |joint: &JointClass| match &joint.margin {
@@ -517,8 +520,9 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
         .collect();
     if !empty.is_empty() {
         warnings.push(format!(
-            "no generated item is more likely right than wrong for {}: samples of it need --floor 0",
-            empty.join("; ")
+            "no generated item is more likely right than wrong for {}: samples of it need {}",
+            empty.join("; "),
+            Setting("floor").to(0)
         ));
     }
     warnings.extend(presence::warnings(&found.joint_classes));
@@ -531,10 +535,10 @@ fn warnings(found: &Found, settings: &CalibrationSettings, labels: usize) -> Vec
             found.is_some_and(|found| (found / stated).ln().abs() > WORTH_SAYING)
         });
     if differs && !weights.used {
-        warnings.push(
-            "items with two labels show them in another ratio than the labelling states; --label-weights estimated takes what they show"
-                .to_owned(),
-        );
+        warnings.push(format!(
+            "items with two labels show them in another ratio than the labelling states; {} takes what they show",
+            Setting("label_weights").to("estimated")
+        ));
     }
     warnings
 }

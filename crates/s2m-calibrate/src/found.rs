@@ -129,10 +129,10 @@ pub struct RealFound {
     pub after: Reliability,
 }
 
-/// How well real outputs, as witnesses, tell held-out real items from generated ones.
+/// How well discriminators, as witnesses, separate held-out real items from generated ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LikenessFound {
-    /// Real outputs that were asked: its own, and those of other ways.
+    /// Discriminators that were used: its own, and those of other variants.
     pub witnesses: usize,
     /// `Σ |AUC − ½|` without weights, and its standard error.
     pub before: [f64; 2],

@@ -8,6 +8,7 @@ use s2m_core::calibration::cap::{self, Chosen, LEAST_SHARE, Price, Stopped, Way,
 use s2m_core::calibration::correction::{self, Corrected};
 use s2m_core::calibration::odds;
 use s2m_core::calibration::witness::{Witness, Witnesses};
+use s2m_core::setting::Setting;
 use s2m_show::progress::Progress;
 
 use super::choose::held_out;
@@ -192,8 +193,10 @@ pub(super) fn warnings(found: &Found) -> Vec<String> {
     }
     if likeness.still_tell {
         warnings.push(format!(
-            "predicted purity is an upper value: witnesses still tell weighted items from real ones, by {:.2} (without weights {:.2}); --likeness pays for more with calls",
-            likeness.after[0], likeness.before[0]
+            "predicted purity is an upper value: witnesses still tell weighted items from real ones, by {:.2} (without weights {:.2}); {} pays for more with calls",
+            likeness.after[0],
+            likeness.before[0],
+            Setting("likeness")
         ));
     }
     warnings

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use s2m_core::calibration::presence::{self, FLOORS, Item, REFERENCE_FLOOR, Verdict};
 use s2m_core::query::Query;
+use s2m_core::setting::Setting;
 use s2m_core::weight::Weighting;
 use s2m_model::manifest::{LabellingEntry, LabellingModel};
 use s2m_model::presence::PresenceEntry;
@@ -144,7 +145,7 @@ pub(super) fn warnings(classes: &BTreeMap<String, JointClass>) -> Vec<String> {
         (!all.is_empty()).then_some(text)
     };
     let absent = named(Verdict::Absent).map(|named| {
-        format!("the data may hold no item of {named}: no held-out item reaches the floor, or no more than errors explain; samples of it need --floor 0")
+        format!("the data may hold no item of {named}: no held-out item reaches the floor, or no more than errors explain; samples of it need {}", Setting("floor").to(0))
     });
     let undecided = named(Verdict::Undecided).map(|named| {
         format!("too few held-out items reach the floor to tell whether the data holds {named}")

@@ -66,6 +66,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    s2m::setting::call_by(s2m::setting::flag);
     let cli = Cli::parse();
     let (mut out, mut err) = (Shown(io::stdout().lock()), Shown(io::stderr()));
     let mut streams = Streams {
@@ -86,7 +87,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::run(args, &mut streams),
         Command::Demo(args) => demo::run(args, &mut streams),
         Command::Train(args) => train::run(args, &mut streams),
-        Command::Reproduce(args) => reproduce::run(args, &mut streams),
+        Command::Reproduce(args) => reproduce::run(args),
         Command::Completions { shell } => {
             // Into memory first: a reader that has gone is an error there and not a panic.
             let mut script = Vec::new();
@@ -114,4 +115,65 @@ fn main() -> ExitCode {
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     kind == Some(io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Names that messages of the libraries call settings by.
+    fn settings(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                settings(&path, found);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let named = text.split("Setting(\"").skip(1);
+                let names = named.filter_map(|rest| rest.split_once("\")"));
+                let is_name = |name: &str| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                found.extend(
+                    names
+                        .map(|(name, _)| name.to_owned())
+                        .filter(|name| is_name(name)),
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_setting_that_a_message_names_is_a_flag() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut named = BTreeSet::new();
+        for library in [
+            "s2m",
+            "s2m-core",
+            "s2m-model",
+            "s2m-calibrate",
+            "s2m-fit",
+            "s2m-eval",
+            "s2m-serve",
+        ] {
+            settings(&crates.join(library).join("src"), &mut named);
+        }
+        assert!(named.len() > 30, "{named:?}");
+        let program = Cli::command();
+        let flags: BTreeSet<String> = program
+            .get_subcommands()
+            .flat_map(clap::Command::get_arguments)
+            .filter_map(clap::Arg::get_long)
+            .map(|long| long.replace('-', "_"))
+            .collect();
+        for name in named {
+            assert!(
+                flags.contains(&name),
+                "no command has --{}",
+                name.replace('_', "-")
+            );
+        }
+    }
 }

@@ -33,6 +33,7 @@ pub mod proposals;
 pub mod query;
 pub mod samplers;
 pub mod series;
+pub mod setting;
 pub mod streams;
 pub mod tail;
 pub mod weight;

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use crate::setting::Setting;
 use thiserror::Error;
 
 use crate::calibration::correction::Correction;
@@ -37,9 +38,9 @@ pub struct Evidence<'a> {
 
 /// A classifier said something that is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
-#[error("the classifier's {output} output is {value}")]
+#[error("a logit of the {output} is {value}")]
 pub struct LogitError {
-    /// Which output.
+    /// Which head.
     pub output: &'static str,
     /// What it said.
     pub value: f32,
@@ -68,7 +69,8 @@ pub enum WeightingError {
     },
     /// Temperatures by number of excluded labels, for a query that has no such number.
     #[error(
-        "the temperatures are given by number of excluded labels, and `{query}` is not a plain \"all of these, none of those\"\nhint: give one temperature with --class-temperature"
+        "the temperatures are given by number of excluded labels, and `{query}` is not a plain \"all of these, none of those\"\nhint: give one temperature with {}",
+        Setting("class_temperature")
     )]
     NotPlain {
         /// The query as typed.
@@ -86,7 +88,7 @@ pub enum WeightingError {
     #[error("the classes to generate do not meet every label set of the query")]
     NotCovered,
     /// A margin with a posterior that has none.
-    #[error("an exclusion margin is for the posterior by levels\nhint: --posterior levels")]
+    #[error("an exclusion margin is for the posterior by levels\nhint: {}", Setting("posterior").to("levels"))]
     MarginOfSets,
 }
 
@@ -414,7 +416,7 @@ impl Weighting {
             return Ok(ItemPosterior::Levels(levels()));
         };
         let logits = evidence.joint.ok_or(LogitError {
-            output: "joint",
+            output: "joint head",
             value: f32::NAN,
         })?;
         Ok(ItemPosterior::Sets(SetPosterior::new(
@@ -474,19 +476,19 @@ impl Weighting {
                 Err(LogitError { output, value })
             }
         };
-        finite("real", evidence.real_logit)?;
+        finite("discriminator", evidence.real_logit)?;
         evidence
             .class_logits
             .iter()
-            .try_for_each(|&l| finite("class", l))?;
+            .try_for_each(|&l| finite("class head", l))?;
         for &logit in evidence.fake_class_logits.unwrap_or_default() {
-            finite("fake_class", logit)?;
+            finite("fake-class head", logit)?;
         }
         if let (Some(_), Some(logits)) = (&self.joint, evidence.joint)
             && let Some(value) = logits.fault()
         {
             return Err(LogitError {
-                output: "joint",
+                output: "joint head",
                 value,
             });
         }

@@ -17,12 +17,12 @@ pub enum ArrayItemsError {
     Nothing(Vec<usize>),
     /// The shape is of neither pictures nor points.
     #[error(
-        "it is of shape {0:?}, wanted points [n, d], or pictures [n, height, width], [n, height, width, c] or [n, c, height, width] where just one side can be c = 1 or 3 channels"
+        "it is of shape {0:?}, wanted points [n, d], or images [n, height, width], [n, height, width, c] or [n, c, height, width] where just one side can be c = 1 or 3 channels"
     )]
     Shape(Vec<usize>),
     /// Pictures are not of bytes.
     #[error(
-        "it is of shape {0:?}, so of pictures, but not of bytes\nhint: save levels of 0 to 255, for instance with `(255 * x).round().astype(\"uint8\")`"
+        "it is of shape {0:?}, so of images, but not of bytes\nhint: save levels of 0 to 255, for instance with `(255 * x).round().astype(\"uint8\")`"
     )]
     NotBytes(Vec<usize>),
     /// A point is infinite or not a number.
@@ -110,9 +110,9 @@ impl Pictured for InMemory<'_> {
         let chosen = self.items.select(&[self.number]);
         let (Values::Bytes(planes), &[depth, height, width]) = (&chosen.values, &chosen.shape[..])
         else {
-            unreachable!("only pictures are asked for their picture");
+            unreachable!("only images are asked for their image");
         };
-        let channels = Channels::of(depth).expect("pictures have 1 or 3 channels");
+        let channels = Channels::of(depth).expect("images have 1 or 3 channels");
         let pixels = height * width;
         let pixel = |i: usize| planes.iter().skip(i).step_by(pixels).copied();
         Ok(Picture {

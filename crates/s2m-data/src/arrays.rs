@@ -346,7 +346,7 @@ fn append(items: &mut Items, more: Items) -> Result<(), [Vec<usize>; 2]> {
     match (&mut items.values, more.values) {
         (Values::Bytes(all), Values::Bytes(more)) => all.extend(more),
         (Values::Floats(all), Values::Floats(more)) => all.extend(more),
-        _ => unreachable!("pictures and points differ in shape"),
+        _ => unreachable!("images and points differ in shape"),
     }
     Ok(())
 }

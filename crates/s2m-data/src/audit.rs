@@ -58,7 +58,7 @@ impl DataRecipe {
             Source::Gaussians { .. } | Source::Illustration { .. } => self.parts()?.train,
             Source::Folders(folders) => {
                 let folder = folders.folder.display();
-                let what = format!("a folder of `{folder}` tells one label of each picture");
+                let what = format!("a folder of `{folder}` tells one label of each image");
                 return Err(AuditError::NotKnown { what }.into());
             }
             Source::Table(table) => {
@@ -130,7 +130,7 @@ mod tests {
     fn levels(data: &Dataset) -> Vec<u8> {
         match &data.items.values {
             Values::Bytes(levels) => levels.clone(),
-            Values::Floats(_) => panic!("pictures are bytes"),
+            Values::Floats(_) => panic!("images are bytes"),
         }
     }
 

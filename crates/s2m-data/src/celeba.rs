@@ -57,7 +57,7 @@ pub enum CelebaError {
     },
     /// There are no pictures by the usual name.
     #[error(
-        "`{}` has no folder `{PICTURES}` and not one .tar archive alone\nhint: say where the pictures are with `pictures = \"…\"`",
+        "`{}` has no folder `{PICTURES}` and not one .tar archive alone\nhint: say where the images are with `pictures = \"…\"`",
         .folder.display()
     )]
     WherePictures {
@@ -147,7 +147,7 @@ pub enum CelebaError {
     #[error("`labels`: {0}")]
     Labels(#[from] LabelsError),
     /// None of the pictures is there.
-    #[error("`{}` holds none of the {wanted} pictures of the list", .path.display())]
+    #[error("`{}` holds none of the {wanted} images of the list", .path.display())]
     NoPictures {
         /// Where they were looked for.
         path: PathBuf,
@@ -242,14 +242,14 @@ impl Celeba {
         let mut notes = Vec::new();
         if items.len() < total {
             notes.push(format!(
-                "{} of the {total} pictures of the list are not in `{}`",
+                "{} of the {total} images of the list are not in `{}`",
                 total - items.len(),
                 place.display()
             ));
         }
         if let Some(first) = pictures.keys().min() {
             notes.push(format!(
-                "{} pictures of `{}` are not in the list and are left out; `{first}` is the first",
+                "{} images of `{}` are not in the list and are left out; `{first}` is the first",
                 pictures.len(),
                 place.display()
             ));
@@ -353,7 +353,7 @@ impl<'a> List<'a> {
             wanted,
         };
         let count = lines.next().and_then(|(_, text)| text.trim().parse().ok());
-        let count: usize = count.ok_or_else(|| head(1, "the number of pictures"))?;
+        let count: usize = count.ok_or_else(|| head(1, "the number of images"))?;
         let names = lines.next().map(|(_, text)| text.split_whitespace());
         let names: Vec<_> = names.into_iter().flatten().collect();
         if names.is_empty() {

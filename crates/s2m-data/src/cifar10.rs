@@ -58,7 +58,7 @@ pub enum Cifar10Error {
         found: usize,
     },
     /// A class is out of range.
-    #[error("`{}`: picture {picture} is of class {class}, but classes are 0 to 9", .path.display())]
+    #[error("`{}`: image {picture} is of class {class}, but classes are 0 to 9", .path.display())]
     Class {
         /// Which file.
         path: PathBuf,
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(train.items.shape, [3, 32, 32]);
         assert_eq!(train.items.len(), 6);
         let Values::Bytes(bytes) = train.items.values else {
-            panic!("pictures are bytes")
+            panic!("images are bytes")
         };
         assert_eq!(
             [0, 1023, 1024, 2048, 3072].map(|i| bytes[i]),
@@ -199,7 +199,7 @@ mod tests {
         assert!(message(&vec![0; 10_001 * RECORD]).contains("has 30730001 bytes"));
         assert_eq!(
             message(&[record(0, [0; 3]), record(10, [0; 3])].concat()),
-            "`DIR/data_batch_1.bin`: picture 1 is of class 10, but classes are 0 to 9"
+            "`DIR/data_batch_1.bin`: image 1 is of class 10, but classes are 0 to 9"
         );
         let at = files(&[]);
         let failure = cifar10(&at).read(Part::Test).unwrap_err().to_string();

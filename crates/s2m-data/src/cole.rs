@@ -57,13 +57,13 @@ pub enum ColeError {
     #[error(transparent)]
     Images(#[from] At<ArrayItemsError>),
     /// The images are points.
-    #[error("`{}` holds points, wanted names or pictures", .path.display())]
+    #[error("`{}` holds points, wanted names or images", .path.display())]
     Points {
         /// Which file.
         path: PathBuf,
     },
     /// One part has names and the other pictures.
-    #[error("`{}` holds names, `{}` pictures; wanted the same in both", .names.display(), .pictures.display())]
+    #[error("`{}` holds names, `{}` images; wanted the same in both", .names.display(), .pictures.display())]
     NamesAndPictures {
         /// The file of names.
         names: PathBuf,
@@ -90,7 +90,7 @@ pub enum ColeError {
     Names(#[from] NamesError),
     /// A picture is not there.
     #[error(
-        "`{}`, row {row}: `{name}` is not in `{}`\nhint: say where the pictures are with `pictures = \"…\"`",
+        "`{}`, row {row}: `{name}` is not in `{}`\nhint: say where the images are with `pictures = \"…\"`",
         .path.display(), .folder.display()
     )]
     NoPicture {
@@ -569,7 +569,7 @@ mod tests {
                 ("images.npy", &npy("|u1", "(2,)", &[1, 2])),
                 ("labels.npy", &both)
             ]),
-            "`DIR/images.npy` holds points, wanted names or pictures"
+            "`DIR/images.npy` holds points, wanted names or images"
         );
         assert_eq!(
             with(&[
@@ -578,7 +578,7 @@ mod tests {
                 ("val_images.npy", &names(&["a.png"])),
                 ("val_labels.npy", &matrix(&[[1, 1]])),
             ]),
-            "`DIR/val_images.npy` holds names, `DIR/images.npy` pictures; wanted the same in both"
+            "`DIR/val_images.npy` holds names, `DIR/images.npy` images; wanted the same in both"
         );
         let cut = with(&[
             ("images.npy", &pictures),

@@ -13,7 +13,7 @@ pub enum FileNameError {
     #[error("it is empty")]
     Empty,
     /// The name starts at the root of a disk.
-    #[error("it is absolute\nhint: names are relative to the folder of the pictures")]
+    #[error("it is absolute\nhint: names are relative to the folder of the images")]
     Absolute,
     /// The name leads upwards.
     #[error("it leads upwards with `..`")]
@@ -100,9 +100,10 @@ pub(crate) fn locate<'a>(
                 second: at(number),
             });
         }
-        let inside = stays_inside(&real, &path).map_err(failed(&path))?;
-        if !inside.map_err(refused)? {
-            missing.push(number);
+        match follow(&real, &path).map_err(failed(&path))? {
+            Followed::File => {}
+            Followed::NoFile => missing.push(number),
+            Followed::Outside => return Err(refused(FileNameError::Link)),
         }
         paths.push(path);
     }
@@ -136,15 +137,27 @@ fn relative(name: &str) -> Result<PathBuf, FileNameError> {
     Ok(path)
 }
 
-/// Whether a file is there: not at all, within `folder` once links are followed, or outside it.
+/// What a path comes to once links are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    /// A file within the folder.
+    File,
+    /// Nothing, or no file.
+    NoFile,
+    /// Something outside the folder.
+    Outside,
+}
+
+/// Follows the links of a path.
 ///
 /// `folder` has to be free of links itself, as [`Path::canonicalize`] gives it.
-fn stays_inside(folder: &Path, path: &Path) -> io::Result<Result<bool, FileNameError>> {
+fn follow(folder: &Path, path: &Path) -> io::Result<Followed> {
     match path.canonicalize() {
-        Ok(real) if !real.starts_with(folder) => Ok(Err(FileNameError::Link)),
-        Ok(real) => Ok(Ok(real.is_file())),
+        Ok(real) if !real.starts_with(folder) => Ok(Followed::Outside),
+        Ok(real) if real.is_file() => Ok(Followed::File),
+        Ok(_) => Ok(Followed::NoFile),
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Ok(false)),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Followed::NoFile),
             _ => Err(error),
         },
     }
@@ -206,14 +219,14 @@ mod tests {
         symlink(outside.path(), folder.join("deeper")).unwrap();
         symlink(folder.join("none"), folder.join("d.png")).unwrap();
         symlink(folder.join("e.png"), folder.join("e.png")).unwrap();
-        let inside = |name: &str| stays_inside(&folder, &folder.join(name)).unwrap();
-        assert_eq!(inside("a.png"), Ok(true));
-        assert_eq!(inside("b.png"), Ok(true));
-        assert_eq!(inside("c.png"), Err(FileNameError::Link));
-        assert_eq!(inside("deeper/secret.png"), Err(FileNameError::Link));
-        assert_eq!(inside("d.png"), Ok(false));
-        assert_eq!(inside("a.png/x"), Ok(false));
-        assert!(stays_inside(&folder, &folder.join("e.png")).is_err());
+        let followed = |name: &str| follow(&folder, &folder.join(name)).unwrap();
+        assert_eq!(followed("a.png"), Followed::File);
+        assert_eq!(followed("b.png"), Followed::File);
+        assert_eq!(followed("c.png"), Followed::Outside);
+        assert_eq!(followed("deeper/secret.png"), Followed::Outside);
+        assert_eq!(followed("d.png"), Followed::NoFile);
+        assert_eq!(followed("a.png/x"), Followed::NoFile);
+        assert!(follow(&folder, &folder.join("e.png")).is_err());
     }
 
     proptest! {

@@ -37,7 +37,7 @@ pub enum FoldersError {
     Folder(#[from] PictureFolderError),
     /// There is no folder for a label.
     #[error(
-        "`{}` has no folders in it, so there are no labels\nhint: put the pictures of each label into a folder with the label's name",
+        "`{}` has no folders in it, so there are no labels\nhint: put the images of each label into a folder with the label's name",
         .folder.display()
     )]
     NoLabels {
@@ -45,7 +45,7 @@ pub enum FoldersError {
         folder: PathBuf,
     },
     /// The folder of a label has no picture.
-    #[error("`{}` holds no pictures, so no item has label `{label}`\nhint: pictures end in {}", .folder.display(), endings())]
+    #[error("`{}` holds no images, so no item has label `{label}`\nhint: images end in {}", .folder.display(), endings())]
     NoPictures {
         /// Which folder.
         folder: PathBuf,
@@ -101,6 +101,17 @@ pub struct Folders {
 }
 
 impl Folders {
+    /// The folder of the labels' folders, with all else by what it holds.
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            size: None,
+            channels: None,
+            test: None,
+            unlabelled: Unlabelled::default(),
+        }
+    }
+
     /// Reads all pictures.
     pub(crate) fn read(&self, seed: u64) -> Result<Parts, FoldersError> {
         let sorting = Sorting::new(Aim::Training, self.unlabelled, self.test, seed);
@@ -237,7 +248,7 @@ mod tests {
         assert_eq!(parts.train.items.shape, [1, 1, 1]);
         for data in [&parts.train, &parts.test] {
             let Values::Bytes(levels) = &data.items.values else {
-                panic!("pictures are bytes")
+                panic!("images are bytes")
             };
             let of_level = |&level: &u8| if level < 5 { 0b01 } else { 0b10 };
             assert_eq!(bits(data), levels.iter().map(of_level).collect::<Vec<_>>());

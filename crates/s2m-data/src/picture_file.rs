@@ -56,7 +56,7 @@ pub enum PictureError {
         source: io::Error,
     },
     /// The file is beyond the limit.
-    #[error("`{}` is longer than {MAX_FILE_BYTES} bytes, the most for a picture", .path.display())]
+    #[error("`{}` is longer than {MAX_FILE_BYTES} bytes, the most for an image", .path.display())]
     FileTooLarge {
         /// Which file.
         path: PathBuf,

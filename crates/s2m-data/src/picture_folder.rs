@@ -54,7 +54,7 @@ pub enum PictureFolderError {
     },
     /// There is no picture.
     #[error(
-        "`{}` holds no pictures, nor does a subfolder `{SUBFOLDER}` of it\nhint: pictures end in {}",
+        "`{}` holds no images, nor does a subfolder `{SUBFOLDER}` of it\nhint: images end in {}",
         .path.display(), endings()
     )]
     NoPictures {

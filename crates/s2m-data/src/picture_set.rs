@@ -30,7 +30,7 @@ pub enum PictureSetError {
     Picture(#[from] PictureError),
     /// Two pictures differ in size, and none was asked for.
     #[error(
-        "pictures differ in size: {first} is {} × {}, {other} is {} × {}, height by width\nhint: bring all to one size, for example with `size = [{}, {}]`",
+        "images differ in size: {first} is {} × {}, {other} is {} × {}, height by width\nhint: bring all to one size, for example with `size = [{}, {}]`",
         .first_size[0], .first_size[1], .other_size[0], .other_size[1], .first_size[0], .first_size[1]
     )]
     Mixed {
@@ -48,7 +48,7 @@ pub enum PictureSetError {
     Side([u32; 2]),
     /// All pictures together are beyond the limit.
     #[error(
-        "{count} pictures of {} × {} take more than {MAX_BYTES} bytes\nhint: choose a smaller size, for example `size = [64, 64]`",
+        "{count} images of {} × {} take more than {MAX_BYTES} bytes\nhint: choose a smaller size, for example `size = [64, 64]`",
         .size[0], .size[1]
     )]
     TooLarge {

@@ -305,6 +305,21 @@ pub struct Loaded {
 }
 
 impl DataRecipe {
+    /// The recipe of a source, with all else as it is where a run file leaves it out.
+    pub fn new(name: &str, source: Source, labelling: LabellingRecipe) -> Self {
+        Self {
+            name: name.to_owned(),
+            validation: default_validation(),
+            seed: 0,
+            wrong_labels: 0.0,
+            licence: None,
+            source,
+            classes: Vec::new(),
+            describe: BTreeMap::new(),
+            labelling,
+        }
+    }
+
     /// Reads or draws the data, splits it and shows single positive labels.
     pub fn load(&self) -> Result<Loaded, RecipeError> {
         self.check_name()?;

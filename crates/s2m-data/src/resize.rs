@@ -113,7 +113,7 @@ impl Resizer {
         assert_eq!(
             picture.len(),
             height * width * channels,
-            "a picture is {height} × {width} pixels of {channels} numbers"
+            "an image is {height} × {width} pixels of {channels} numbers"
         );
         let length = self.horizontal.new * channels;
         let mut out = vec![0.0; self.vertical.new * length];
@@ -134,7 +134,7 @@ impl Resizer {
         assert_eq!(
             picture.len(),
             channels * plane,
-            "a picture is {channels} planes of {plane} numbers"
+            "an image is {channels} planes of {plane} numbers"
         );
         let planes = picture.chunks_exact(plane);
         let resized: Vec<_> = planes.map(|plane| self.interleaved(plane, 1)).collect();
@@ -162,7 +162,7 @@ struct Window {
 
 impl Axis {
     fn new(old: usize, new: usize, filter: Filter) -> Self {
-        assert!(old > 0 && new > 0, "a side of a picture is not zero");
+        assert!(old > 0 && new > 0, "a side of an image is not zero");
         let scale = old as f64 / new as f64;
         let windows = (0..new)
             .map(|i| Window::new((i as f64 + 0.5) * scale, scale.max(1.0), old, filter))
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a picture is 2 × 2 pixels of 3 numbers")]
+    #[should_panic(expected = "an image is 2 × 2 pixels of 3 numbers")]
     fn a_picture_of_another_size_is_a_mistake_of_ours() {
         resize(&[0.0; 4], [2, 2], 3, [1, 1], Filter::Bilinear);
     }

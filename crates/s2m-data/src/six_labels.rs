@@ -59,7 +59,7 @@ pub enum SixLabelsError {
     Idx(#[from] IdxError),
     /// Pictures are of another size than MNIST's.
     #[error(
-        "the pictures of `{}` are {} by {}, but six labels are measured on {SIDE} by {SIDE}\nhint: use the files of MNIST, or `format = \"idx\"` with `classes`",
+        "the images of `{}` are {} by {}, but six labels are measured on {SIDE} by {SIDE}\nhint: use the files of MNIST, or `format = \"idx\"` with `classes`",
         .folder.display(), .found[0], .found[1]
     )]
     Size {
@@ -172,7 +172,7 @@ pub struct Measures {
 /// With levels as weights, `slant = −cov(x, y) / var(y)`: y runs downwards, hence the sign. All sums
 /// are of whole numbers, so the measures are the same on every machine.
 pub fn measures(picture: &[u8]) -> Measures {
-    assert_eq!(picture.len(), PIXELS, "a picture has {SIDE}×{SIDE} levels");
+    assert_eq!(picture.len(), PIXELS, "an image has {SIDE}×{SIDE} levels");
     let (mut sum, mut sum_x, mut sum_y, mut sum_xy, mut sum_yy) = (0i64, 0, 0, 0, 0);
     let (mut columns, mut rows) = (Span::default(), Span::default());
     for (at, &level) in picture.iter().enumerate() {
@@ -396,7 +396,7 @@ mod tests {
         };
         let data = SixLabels { folder }.read(Part::Train).unwrap();
         let Values::Bytes(levels) = &data.items.values else {
-            panic!("pictures are bytes")
+            panic!("images are bytes")
         };
         let all: Vec<_> = levels.chunks_exact(PIXELS).map(measures).collect();
         assert_eq!(all.len(), 60_000);

@@ -152,7 +152,7 @@ pub enum TableError {
     Names(#[from] NamesError),
     /// Rows have no file.
     #[error(
-        "`{}`: {count} of {rows} rows have no file; line {line} names `{name}`, which is not in `{}`\nhint: fetch the missing pictures, or remove their rows",
+        "`{}`: {count} of {rows} rows have no file; line {line} names `{name}`, which is not in `{}`\nhint: fetch the missing images, or remove their rows",
         .path.display(), .folder.display()
     )]
     NoFile {
@@ -221,6 +221,21 @@ struct Listed {
 }
 
 impl Table {
+    /// The folder of the pictures, with all else by what it holds.
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            table: None,
+            label: None,
+            labels: None,
+            split: None,
+            size: None,
+            channels: None,
+            test: None,
+            unlabelled: Unlabelled::default(),
+        }
+    }
+
     /// Reads the table and all pictures.
     pub(crate) fn read(&self, seed: u64) -> Result<Parts, TableError> {
         self.parts(Aim::Training, seed)
@@ -229,7 +244,7 @@ impl Table {
     /// Reads all rows that are not for testing, with the columns of these labels.
     pub(crate) fn audit(&self, labels: &Labels, seed: u64) -> Result<Dataset, TableError> {
         if let Some(column) = &self.label {
-            let what = format!("column `{column}` tells one label of each picture");
+            let what = format!("column `{column}` tells one label of each image");
             return Err(AuditError::NotKnown { what }.into());
         }
         let asked = Self {

@@ -39,7 +39,7 @@ pub enum TarError {
         source: io::Error,
     },
     /// The archive is packed once more.
-    #[error("`{}` is in gzip\nhint: unpack it with `gunzip`, so that pictures can be read in any order", .path.display())]
+    #[error("`{}` is in gzip\nhint: unpack it with `gunzip`, so that images can be read in any order", .path.display())]
     Gzip {
         /// Which archive.
         path: PathBuf,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use s2m_core::labels::LabelsError;
 use s2m_core::query::QueryError;
+use s2m_core::setting::Setting;
 use s2m_data::idx::IdxError;
 use s2m_data::npy::NpyError;
 use s2m_data::picture_file::PictureError;
@@ -19,13 +20,13 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Error {
     /// Nothing is known by this path.
-    #[error("`{}` is no folder, `.npy`, `.npz` or idx file\nhint: give a folder of pictures, an output folder of `s2m sample`, or an array", .0.display())]
+    #[error("`{}` is no folder, `.npy`, `.npz` or idx file\nhint: give a folder of images, an output folder of `s2m sample`, or an array", .0.display())]
     Unknown(PathBuf),
     /// There is nothing in it.
     #[error("`{}` holds no items", .0.display())]
     Empty(PathBuf),
     /// An array that is neither pictures nor features.
-    #[error("`{}` has shape {shape:?}; bytes [n, h, w], [n, h, w, c] or [n, c, h, w] are pictures, floats [n, d] are features", .path.display())]
+    #[error("`{}` has shape {shape:?}; bytes [n, h, w], [n, h, w, c] or [n, c, h, w] are images, floats [n, d] are features", .path.display())]
     Shape {
         /// Which file.
         path: PathBuf,
@@ -33,7 +34,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// Labels and pictures differ in number.
-    #[error("`{}` has {labels} labels for {items} pictures", .path.display())]
+    #[error("`{}` has {labels} labels for {items} images", .path.display())]
     Labels {
         /// The labels.
         path: PathBuf,
@@ -52,7 +53,7 @@ pub enum Error {
     },
     /// A network that does not take pictures.
     #[error(
-        "`{network}` takes items of shape {shape:?}; pictures have 1 or 3 channels, a height and a width"
+        "`{network}` takes items of shape {shape:?}; images have 1 or 3 channels, a height and a width"
     )]
     NotPictures {
         /// Which network.
@@ -61,7 +62,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// Pictures need a network.
-    #[error("`{}` holds pictures, and there is no network to look at them with\nhint: give --features NET.onnx, or --referee NET.onnx", .0.display())]
+    #[error("`{}` holds images, and there is no network to look at them with\nhint: give {}, or {}", .0.display(), Setting("features").to("NET.onnx"), Setting("referee").to("NET.onnx"))]
     NoNetwork(PathBuf),
     /// Rows cannot go through a network, and rows and pictures cannot be compared.
     #[error("`{}` holds {found}, and `{}` {wanted}", .path.display(), .other.display())]
@@ -114,7 +115,7 @@ pub enum Error {
         columns: Vec<String>,
     },
     /// A query over labels that the referee does not know.
-    #[error("query `{query}`: {source}\nhint: the labels here are {}; say which classes a label stands for with --label NAME=CLASS,CLASS", .labels.join(", "))]
+    #[error("query `{query}`: {source}\nhint: the labels here are {}; say which classes a label stands for with {}", .labels.join(", "), Setting("label").to("NAME=CLASS,CLASS"))]
     OtherLabels {
         /// The query.
         query: String,
@@ -127,7 +128,7 @@ pub enum Error {
     #[error(transparent)]
     LabelNames(#[from] LabelsError),
     /// Features cannot be kept.
-    #[error("could not keep features in `{}`: {source}\nhint: --no-cache keeps none, and --cache DIR keeps them elsewhere", .folder.display())]
+    #[error("could not keep features in `{}`: {source}\nhint: {} keeps none, and {} keeps them elsewhere", .folder.display(), Setting("no_cache"), Setting("cache").to("DIR"))]
     Cache {
         /// Where.
         folder: PathBuf,
@@ -138,7 +139,7 @@ pub enum Error {
     #[error(transparent)]
     Folder(#[from] PictureFolderError),
     /// A picture cannot be read.
-    #[error("{0}\nhint: --skip-bad leaves out what cannot be read, and counts it")]
+    #[error("{}\nhint: {} leaves out what cannot be read, and counts it", .0, Setting("skip_bad"))]
     Picture(#[from] PictureError),
     /// An array cannot be read.
     #[error(transparent)]

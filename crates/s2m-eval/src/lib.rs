@@ -258,7 +258,7 @@ fn check_kinds(
     training: Option<&[ItemSet]>,
 ) -> Result<(), Error> {
     let holds = |set: &ItemSet| match set.items {
-        Items::Pictures(_) => "pictures",
+        Items::Pictures(_) => "images",
         Items::Rows(_) => "rows of numbers",
     };
     let first = &generated[0];

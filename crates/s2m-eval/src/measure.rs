@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 
 use s2m_core::labels::LabelSet;
 use s2m_core::query::Query;
+use s2m_core::setting::Setting;
 use s2m_metrics::accuracy::{Accuracy, accuracy, accuracy_by_label};
 use s2m_metrics::bootstrap::Bootstrap;
 use s2m_metrics::diversity::{duplicate_rate, mean_distance};
@@ -254,14 +255,22 @@ pub(super) fn measure(known: &Known<'_>, wanted: &[Metric]) -> Vec<Measure> {
 }
 
 fn features(rows: Option<&GivenRows>) -> Result<Features<'_>, String> {
-    let rows = rows.ok_or_else(|| "it needs features: give --features NET.onnx".to_owned())?;
+    let rows = rows.ok_or_else(|| {
+        format!(
+            "it needs features: give {}",
+            Setting("features").to("NET.onnx")
+        )
+    })?;
     rows.features().map_err(|e| e.to_string())
 }
 
 fn of_referee(known: &Known<'_>) -> Found {
-    let judged = known
-        .judged
-        .ok_or("it needs a referee and samples of queries: give --referee NET.onnx")?;
+    let judged = known.judged.ok_or_else(|| {
+        format!(
+            "it needs a referee and samples of queries: give {}",
+            Setting("referee").to("NET.onnx")
+        )
+    })?;
     let all = whole(judged);
     if all.n == 0 {
         return Err("there are no items of a query".to_owned());
@@ -393,7 +402,10 @@ fn of_generated(known: &Known<'_>, asked: &impl Fn(&Metric) -> bool) -> Values {
 
 fn of_training(known: &Known<'_>) -> Found {
     if known.training.is_none() {
-        return Err("it needs the training items: give --training PATH".to_owned());
+        return Err(format!(
+            "it needs the training items: give {}",
+            Setting("training").to("PATH")
+        ));
     }
     let (training, generated) = (features(known.training)?, features(known.generated)?);
     let found = copying(training, generated).map_err(|e| e.to_string())?;

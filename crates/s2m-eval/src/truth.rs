@@ -276,7 +276,7 @@ mod tests {
         let map = LabelMap::new(&[], &digits()).unwrap();
         assert!(map.query("7").unwrap().holds(map.of([7])));
         let error = map.query("A").unwrap_err().to_string();
-        assert!(error.contains("--label"), "{error}");
+        assert!(error.contains("`label = "), "{error}");
     }
 
     #[test]

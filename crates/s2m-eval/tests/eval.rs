@@ -183,7 +183,7 @@ fn inception_looks_at_pictures_of_any_size() {
     let Items::Pictures(Pictures::Held { bytes, .. }) =
         &items::open(&digits, false).unwrap()[0].items
     else {
-        panic!("an idx file holds pictures");
+        panic!("an idx file holds images");
     };
     for (name, part) in ["real.npy", "made.npy"].iter().zip(bytes.chunks(24 * 784)) {
         let mut file = b"\x93NUMPY\x01\x00".to_vec();

@@ -28,7 +28,7 @@ pub enum Error {
     #[error("unknown experiment `{0}`\nhint: the experiments are {list}", list = names())]
     Unknown(String),
     /// No folder of data was given.
-    #[error("this experiment needs pictures\nhint: {DATA_HINT}")]
+    #[error("this experiment needs images\nhint: {DATA_HINT}")]
     NoData,
     /// The folder of data lacks one.
     #[error("there is no folder `{name}` in `{}`\nhint: {DATA_HINT}", .data.display())]
@@ -47,14 +47,14 @@ pub enum Error {
         known: String,
     },
     /// Training ended without a result.
-    #[error("stage `{stage}` ended without a result; what the trainer said is above")]
+    #[error("training run `{stage}` ended without a result; what the trainer said is above")]
     StageFailed {
         /// Which stage.
         stage: &'static str,
     },
     /// A stage's folder holds something else.
     #[error(
-        "stage `{stage}` was run in `{}` with another run file: {difference}\nhint: remove that folder, or choose another --work", .folder.display()
+        "training run `{stage}` was run in `{}` with another run file: {difference}\nhint: remove that folder, or choose another --work", .folder.display()
     )]
     OtherRun {
         /// Which stage.
@@ -66,7 +66,7 @@ pub enum Error {
     },
     /// Classifiers of generators that are gone.
     #[error(
-        "stage `{stage}` was trained for another generator of {data}, seed {seed}, than stage `{gan}` has now\nhint: remove the folder of stage `{stage}`, so that it is trained again"
+        "training run `{stage}` was trained for another generator of {data}, seed {seed}, than training run `{gan}` has now\nhint: remove the folder of training run `{stage}`, so that it is trained again"
     )]
     OtherGenerator {
         /// Which stage.

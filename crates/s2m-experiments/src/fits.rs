@@ -4,34 +4,31 @@
 //! apart and on different days; what is missing is named as missing. A referee judges every proposal of a bank
 //! once; what is drawn out of that bank is then known to be right or wrong.
 
+mod court;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use s2m::models;
 use s2m::output::write_whole;
-use s2m::presence;
-use s2m::settings::Overrides;
-use s2m_core::labels::{LabelSet, Labels};
-use s2m_core::query::Query;
 use s2m_data::recipe::DataRecipe;
 use s2m_fit::{Joint, Network, Training};
-use s2m_model::bundle::Bundle;
-use s2m_model::judge::Judge;
 use s2m_model::manifest::PosteriorName;
 use s2m_model::probe::Said;
-use s2m_runs::folder::{self, REFEREE};
+use s2m_runs::folder;
 use s2m_show::picture::{Canvas, Chart, Curve, charts};
 use serde::{Deserialize, Serialize};
 
 use super::Bench;
-use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
+use super::evaluation::{Evaluator, Finding};
 use super::line::Line;
 use super::results::Table;
-use super::stages::{self, Run};
+use super::stages;
 use crate::Error;
+
+pub(super) use self::court::Court;
 
 const SEEDS: [u64; 3] = [0, 1, 2];
 
@@ -545,207 +542,6 @@ pub(super) fn fitted(
     match s2m_fit::fit(&request, trainer, bench.progress)? {
         s2m_fit::Answer::Fitted(_) => Ok(Some(out)),
         s2m_fit::Answer::No => Err(Error::StageFailed { stage: "fit" }),
-    }
-}
-
-/// Who judges, and what the original classes mean.
-pub(super) struct Court {
-    pub(super) judge: Judge,
-    pub(super) classes: Vec<LabelSet>,
-    pub(super) labels: Labels,
-}
-
-impl Court {
-    /// The referee of a finished stage, for the classes of a recipe; none where it is not trained.
-    pub(super) fn open(
-        bench: &Bench<'_>,
-        referee: Option<&Run>,
-        recipe: &DataRecipe,
-    ) -> Result<Option<Self>, Error> {
-        let Some(referee) = referee else {
-            return Ok(None);
-        };
-        let path = referee.folder.join(REFEREE);
-        let settings = &bench.request.machine.run;
-        let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
-        Self::new(judge, recipe).map(Some)
-    }
-
-    fn new(judge: Judge, recipe: &DataRecipe) -> Result<Self, Error> {
-        let names = recipe.classes.iter().map(|class| class.name.clone());
-        let labels = Labels::new(names)?;
-        let count = judge.output_sizes().next().unwrap_or(0);
-        let of = |class: usize| {
-            let has = |label: &usize| {
-                recipe.classes[*label]
-                    .of
-                    .iter()
-                    .any(|&c| c as usize == class)
-            };
-            (0..labels.len()).filter(has).collect()
-        };
-        Ok(Self {
-            judge,
-            classes: (0..count).map(of).collect(),
-            labels,
-        })
-    }
-
-    /// Whether any class satisfies a query.
-    pub(super) fn exists(&self, query: &Query) -> bool {
-        self.classes.iter().any(|set| query.holds(*set))
-    }
-
-    /// Which class each picture is of, given as levels with channels last.
-    pub(super) fn classes_of(&self, levels: &[f32]) -> Result<Vec<u8>, Error> {
-        let size: usize = self.judge.item_shape().iter().product();
-        let channels = self.judge.item_shape()[0];
-        let plane = size / channels;
-        let mut items = vec![0.0; levels.len()];
-        for (item, picture) in items.chunks_exact_mut(size).zip(levels.chunks_exact(size)) {
-            for (at, value) in item.iter_mut().enumerate() {
-                *value = 2.0 * picture[at % plane * channels + at / plane] / 255.0 - 1.0;
-            }
-        }
-        let logits = self.judge.judge(&items)?.swap_remove(0);
-        let best = |row: &[f32]| {
-            let by_logit = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-            by_logit.map_or(0, |(class, _)| class as u8)
-        };
-        Ok(logits.chunks_exact(self.classes.len()).map(best).collect())
-    }
-
-    /// The class of every proposal of a bundle's bank.
-    fn verdicts(&self, evaluator: &Evaluator<'_>, folder: &Path) -> Result<Vec<u8>, Error> {
-        let drawn = Drawn::query(
-            folder.to_owned(),
-            Way::of(self.labels.names().next().unwrap_or_default()),
-        )?;
-        let count = evaluator.bank.get() as u64;
-        let generator = drawn.generator().digest().to_string();
-        let identity = [self.judge.sha256(), &generator, &count.to_string()];
-        evaluator.kept("verdicts", &identity, || {
-            let progress = evaluator.progress;
-            progress.begin("judging the bank", Some(count));
-            let mut classes = Vec::new();
-            for first in (0..count).step_by(JUDGED) {
-                let numbers: Vec<u64> = (first..count.min(first + JUDGED as u64)).collect();
-                let judged = numbers.len();
-                let some = Sampled {
-                    numbers,
-                    ..Sampled::default()
-                };
-                let levels = evaluator.render(&drawn, &some, judged)?;
-                classes.extend(self.classes_of(&levels)?);
-                progress.at(first + judged as u64);
-            }
-            progress.end();
-            Ok(classes)
-        })
-    }
-
-    /// Every way to draw and floor of one fit.
-    fn measure(&self, evaluator: &Evaluator<'_>, fit: Fit, folder: PathBuf) -> Result<Row, Error> {
-        let judged = Judged {
-            court: self,
-            verdicts: self.verdicts(evaluator, &folder)?,
-            bundle: Arc::new(Bundle::open(&folder)?),
-            folder,
-        };
-        let mut rows = Vec::new();
-        for &drawing in fit.ways_to_draw() {
-            for floor in FLOORS {
-                let mut classes = BTreeMap::new();
-                for query in Query::all_joint(&self.labels).filter(|query| self.exists(query)) {
-                    let found = judged.figures(evaluator, &query, drawing, floor)?;
-                    classes.insert(query.text().to_owned(), found.measured().copied());
-                }
-                rows.push(Measured {
-                    drawing,
-                    floor,
-                    classes,
-                });
-            }
-        }
-        Ok(Row {
-            presence: judged.presence(),
-            measured: rows,
-        })
-    }
-}
-
-/// Pictures that are rendered and judged at once.
-const JUDGED: usize = 25_000;
-
-/// A bundle of whose bank every proposal was judged.
-struct Judged<'a> {
-    court: &'a Court,
-    verdicts: Vec<u8>,
-    folder: PathBuf,
-    bundle: Arc<Bundle>,
-}
-
-impl Judged<'_> {
-    fn figures(
-        &self,
-        evaluator: &Evaluator<'_>,
-        query: &Query,
-        drawing: Drawing,
-        floor: Option<f64>,
-    ) -> Result<Finding<Figures>, Error> {
-        let way = Way {
-            posterior: Some(drawing.posterior),
-            overrides: Overrides {
-                floor,
-                real_temperature: drawing.real_temperature(self.own_temperature(drawing.posterior)),
-                ..Overrides::default()
-            },
-            ..Way::of(query.text())
-        };
-        let drawn = Drawn::opened(self.folder.clone(), Arc::clone(&self.bundle), way);
-        let identity = [self.court.judge.sha256(), "fits"];
-        evaluator.measure_numbers("fits", &identity, &drawn, |sampled| {
-            Ok(Figures {
-                accuracy: self.right(query, &sampled.numbers),
-                predicted: sampled.predicted_purity.unwrap_or(0.0),
-                plain: sampled.plain_purity.unwrap_or(0.0),
-                calls: sampled.calls_per_sample,
-            })
-        })
-    }
-
-    /// What calibration says about each joint class: whether the data has it.
-    fn presence(&self) -> BTreeMap<String, Presence> {
-        let queries = Query::all_joint(&self.court.labels);
-        let of = |query: Query| {
-            let seen = presence::of(&self.bundle, &query)?;
-            let told = Presence {
-                verdict: seen.verdict.name().to_owned(),
-                reached: seen.counted.reached,
-                exists: self.court.exists(&query),
-            };
-            Some((query.text().to_owned(), told))
-        };
-        queries.filter_map(of).collect()
-    }
-
-    /// Temperature of the discriminator under a posterior, as the bundle was calibrated.
-    fn own_temperature(&self, posterior: PosteriorName) -> f64 {
-        let manifest = self.bundle.manifest();
-        let entry = match (posterior, &manifest.levels) {
-            (PosteriorName::Levels, Some(levels)) => levels,
-            _ => &manifest.calibration,
-        };
-        entry.temperature.real
-    }
-
-    /// Share of proposals that satisfy a query; no sampler goes beyond the bank.
-    fn right(&self, query: &Query, numbers: &[u64]) -> f64 {
-        let holds = |number: &&u64| {
-            let class = self.verdicts.get(**number as usize);
-            class.is_some_and(|&class| query.holds(self.court.classes[usize::from(class)]))
-        };
-        numbers.iter().filter(holds).count() as f64 / numbers.len().max(1) as f64
     }
 }
 

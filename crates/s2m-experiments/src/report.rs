@@ -135,7 +135,7 @@ fn run_table(request: &Request<'_>, runs: &[Run]) -> String {
     let mut table = Table::new(
         "",
         &[
-            "stage",
+            "training run",
             "steps",
             "replicas",
             "device",

@@ -109,7 +109,7 @@ impl Workplace<'_> {
                 run_file: &run_file,
                 out: &folder,
             };
-            let note = format!("stage `{name}`, in {}", folder.display());
+            let note = format!("training run `{name}`, in {}", folder.display());
             self.progress.note(&note);
             let ended = trainer.train(&job)?;
             if ended == Ended::No || !folder.join(DONE).is_file() {
@@ -438,7 +438,7 @@ mod tests {
         let error = place.finish(&STAGE, Some(&Fake::new(false))).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "stage `gan` ended without a result; what the trainer said is above"
+            "training run `gan` ended without a result; what the trainer said is above"
         );
     }
 
@@ -484,7 +484,7 @@ mod tests {
             assert_eq!(
                 error,
                 format!(
-                    "stage `gan` was run in `{folder}` with another run file: {found}\nhint: remove that folder, or choose another --work"
+                    "training run `gan` was run in `{folder}` with another run file: {found}\nhint: remove that folder, or choose another --work"
                 )
             );
         }
@@ -513,7 +513,7 @@ mod tests {
         };
         assert_eq!(
             message(None),
-            "this experiment needs pictures\nhint: pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip), and `cifar10` (its binary version) for colour"
+            "this experiment needs images\nhint: pass --data DIR, a folder with `mnist` and `fashion-mnist` (idx files, plain or gzip), and `cifar10` (its binary version) for colour"
         );
         assert_eq!(
             message(Some(Path::new("/nowhere"))),

@@ -8,6 +8,7 @@ use s2m::session::Machine;
 use s2m_calibrate::found::Found;
 use s2m_calibrate::{CalibrationSettings, Engine, Subject, calibrate};
 use s2m_core::labels::Labels;
+use s2m_core::setting::Setting;
 use s2m_data::recipe::Loaded;
 use s2m_model::bundle::Bundle;
 use s2m_model::runtime::Runtime;
@@ -53,8 +54,9 @@ pub fn request(request: &Request<'_>, progress: &dyn Progress) -> Result<Done, E
     let Some(out) = request.out.map(Path::to_owned).or_else(|| folder.clone()) else {
         models::open(request.model)?;
         return Err(Error::Setting(format!(
-            "`{}` is embedded in the program and stays as it is\nhint: give --out NAME.s2m",
-            request.model.display()
+            "`{}` is embedded in the program and stays as it is\nhint: give {}",
+            request.model.display(),
+            Setting("out").to("NAME.s2m")
         )));
     };
     let in_place = folder.as_ref() == Some(&out);
@@ -89,8 +91,9 @@ pub fn request(request: &Request<'_>, progress: &dyn Progress) -> Result<Done, E
     let mut calibrated = calibrate(subject, &request.settings, &engine, progress)?;
     if let (Some(before), None) = (&bundle.manifest().calibration.audit, &audit) {
         calibrated.found.warnings.push(format!(
-            "the audit of {} items is no longer used; give --audit again to keep it",
-            before.items
+            "the audit of {} items is no longer used; give {} again to keep it",
+            before.items,
+            Setting("audit")
         ));
     }
     let manifest = calibrated.manifest(bundle.manifest());
@@ -154,10 +157,10 @@ fn check_split(data: &Loaded, bundle: &Bundle) -> Result<(), Error> {
     if same {
         return Ok(());
     }
-    Err(Error::Setting(
-        "the data is not what the model was fitted to: its training items show labels in other shares, so it cannot be told which items were held out\nhint: give the same data, seed and validation share, or --unseen if none of it was trained on"
-            .to_owned(),
-    ))
+    Err(Error::Setting(format!(
+        "the data is not what the model was fitted to: its training items show labels in other shares, so it cannot be told which items were held out\nhint: give the same data, seed and validation share, or {} if none of it was trained on",
+        Setting("unseen")
+    )))
 }
 
 /// Brings the labels that items show to the order of a bundle.
@@ -172,7 +175,8 @@ fn renumber(data: &mut Loaded, labels: &Labels) -> Result<(), Error> {
     }
     if let Some(name) = unknown {
         return Err(Error::Setting(format!(
-            "the data has a label `{name}` that the model does not know\nhint: `s2m fit --from MODEL` adds labels"
+            "the data has a label `{name}` that the model does not know\nhint: `s2m fit` with {} adds labels",
+            Setting("from").to("MODEL")
         )));
     }
     let place: Vec<u8> = own

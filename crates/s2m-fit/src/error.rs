@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use s2m_core::setting::Setting;
 use s2m_data::recipe::RecipeError;
 use s2m_model::bundle::BundleError;
 use s2m_model::disk::{LockError, StagingError};
@@ -27,16 +28,19 @@ pub enum Error {
         held: String,
     },
     /// The name of the bundle is none.
-    #[error("`{}` is no name for a bundle\nhint: give --out NAME.s2m", .0.display())]
+    #[error("`{}` is no name for a bundle\nhint: give {}", .0.display(), Setting("out").to("NAME.s2m"))]
     Name(PathBuf),
     /// There is nothing to generate with.
     #[error(
-        "there is no generator\nhint: give --generator G.onnx, or --from MODEL to add labels to a bundle"
+        "there is no generator\nhint: give {}, or {} to add labels to a bundle",
+        Setting("generator").to("G.onnx"),
+        Setting("from").to("MODEL")
     )]
     NoGenerator,
     /// Classes of a conditional generator are its labels.
     #[error(
-        "labels cannot be added to a conditional generator, whose classes are its labels\nhint: fit anew with --generator"
+        "labels cannot be added to a conditional generator, whose classes are its labels\nhint: fit anew with {}",
+        Setting("generator")
     )]
     Conditional,
     /// The second executable is not there.
@@ -44,7 +48,8 @@ pub enum Error {
     NoProgram,
     /// Libtorch is not there.
     #[error(
-        "libtorch was not found\nhint: `make train` fetches it; or pass --libtorch DIR, or point LIBTORCH at the `torch` folder of an installed PyTorch"
+        "libtorch was not found\nhint: `make train` fetches it; or pass {}, or point LIBTORCH at the `torch` folder of an installed PyTorch",
+        Setting("libtorch").to("DIR")
     )]
     NoLibtorch,
     /// An explicit folder is wrong.
@@ -53,7 +58,7 @@ pub enum Error {
         /// The folder.
         folder: PathBuf,
         /// Who named it.
-        by: &'static str,
+        by: String,
     },
     /// The program could not be started.
     #[error("could not start `{}`: {source}", .program.display())]
@@ -84,7 +89,7 @@ pub enum Error {
     #[error(transparent)]
     Data(#[from] RecipeError),
     /// Data of no known form.
-    #[error("`{}` is no data of a form that is detected: a folder with a folder of pictures per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
+    #[error("`{}` is no data of a form that is detected: a folder with a folder of images per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
     UnknownData(PathBuf),
     /// ONNX Runtime is not usable.
     #[error(transparent)]

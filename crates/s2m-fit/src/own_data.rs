@@ -48,26 +48,18 @@ pub(crate) fn recipe(
         return toml::from_str(&text).map_err(|e| fail(e.message().to_owned()));
     }
     let source = told(path).ok_or_else(|| Error::UnknownData(path.to_owned()))?;
-    let recipe =
-        format!("name = {name:?}\nlabelling = {{ model = \"one-of\" }}\nsource = {source}");
-    let mut recipe: DataRecipe =
-        toml::from_str(&recipe).map_err(|e| Error::Setting(e.message().to_owned()))?;
-    recipe.labelling = labelling.clone();
-    for inside in recipe.source.paths_mut() {
-        path.clone_into(inside);
-    }
-    Ok(recipe)
+    Ok(DataRecipe::new(name, source, labelling.clone()))
 }
 
-/// The source that a folder is, as a run file writes it, with its folder left open.
-fn told(path: &Path) -> Option<&'static str> {
+/// The source that a folder is.
+fn told(path: &Path) -> Option<Source> {
     let has = |name: &str| path.join(name).is_file() || path.join("train").join(name).is_file();
     if ["metadata.csv", "metadata.jsonl"].into_iter().any(has) {
-        return Some("{ format = \"table\", folder = \"\" }");
+        return Some(Source::Table(Table::new(path.to_owned())));
     }
     let mut inside = fs::read_dir(path).ok()?.flatten();
     let folders = inside.any(|entry| entry.path().is_dir());
-    folders.then_some("{ format = \"folders\", folder = \"\" }")
+    folders.then(|| Source::Folders(Folders::new(path.to_owned())))
 }
 
 /// Brings pictures to the size and channels that the generator makes, unless the recipe says so.
@@ -106,7 +98,7 @@ pub(crate) fn set_size(source: &mut Source, generator: &GeneratorEntry) -> Vec<S
         *own_channels = Channels::of(channels);
     }
     vec![format!(
-        "data: pictures are brought to {height} by {width} pixels in {}, as the generator makes them",
+        "data: images are brought to {height} by {width} pixels in {}, as the generator makes them",
         in_words_of_colour(channels)
     )]
 }

@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use s2m_core::setting::Setting;
 use s2m_model::networks::Device;
 pub use s2m_runs::{Ended, Kind};
 
@@ -124,8 +125,11 @@ fn find_libtorch(
     executable: &Path,
 ) -> Result<PathBuf, Error> {
     let named = [
-        (explicit.map(Path::to_owned), "--libtorch"),
-        (variable, "LIBTORCH"),
+        (
+            explicit.map(Path::to_owned),
+            Setting("libtorch").to_string(),
+        ),
+        (variable, "LIBTORCH".to_owned()),
     ];
     if let Some((folder, by)) = named.into_iter().find_map(|(path, by)| Some((path?, by))) {
         return torch_at(&folder).ok_or(Error::NotLibtorch { folder, by });
@@ -239,7 +243,7 @@ mod tests {
         };
         assert_eq!(
             message(Some("/a"), Some("/b")),
-            "no libtorch in `/a`, named by --libtorch: there is no `lib/libtorch_cpu.so` and no `torch/lib/libtorch_cpu.so`"
+            "no libtorch in `/a`, named by `libtorch`: there is no `lib/libtorch_cpu.so` and no `torch/lib/libtorch_cpu.so`"
         );
         assert!(message(None, Some("/b")).contains("`/b`, named by LIBTORCH"));
         let missing = Error::NoLibtorch.to_string();

@@ -253,7 +253,7 @@ fn what_cannot_be_calibrated_is_named() {
     let wrong = |asked: &Request<'_>| request(asked, &Silent).unwrap_err().to_string();
     assert_eq!(
         wrong(&asked(exact, &data, None)),
-        "`gaussians-exact` is embedded in the program and stays as it is\nhint: give --out NAME.s2m"
+        "`gaussians-exact` is embedded in the program and stays as it is\nhint: give `out = NAME.s2m`"
     );
     let out = folder.path().join("out.s2m");
     // Nothing was trained on these items, and nothing tells which ones would have been held out.
@@ -261,7 +261,7 @@ fn what_cannot_be_calibrated_is_named() {
         all_held_out: false,
         ..asked(exact, &data, Some(&out))
     };
-    assert!(wrong(&seen).contains("--unseen"), "{}", wrong(&seen));
+    assert!(wrong(&seen).contains("`unseen`"), "{}", wrong(&seen));
     let digits = folder.path().join("line.toml");
     fs::write(
         &digits,

@@ -6,6 +6,8 @@
 //! [`backbone`] computes features by a frozen network from elsewhere, and [`probe`] works out what a generator
 //! from elsewhere takes and gives. [`disk`] has the ways in which anything is written.
 
+#![warn(missing_docs)]
+
 pub mod backbone;
 pub mod bank;
 pub mod bundle;

@@ -9,6 +9,7 @@ use ort::session::SessionInputValue;
 use ort::value::{DynValue, Tensor};
 use prost::Message as _;
 use s2m_core::proposals::Proposals;
+use s2m_core::setting::Setting;
 use s2m_core::streams;
 use thiserror::Error;
 
@@ -77,14 +78,15 @@ pub enum ProbeError {
     #[error("the generator takes no noise, so it makes one item only")]
     NoLatent,
     /// Two inputs that could be the class.
-    #[error("inputs {} could all be the class\nhint: say which with --class-input NAME", list(.0))]
+    #[error("inputs {} could all be the class\nhint: say which with {}", list(.0), Setting("class_input").to("NAME"))]
     TwoClasses(Vec<String>),
     /// Several outputs.
-    #[error("the generator has outputs {}\nhint: say which holds the items with --output NAME", list(.0))]
+    #[error("the generator has outputs {}\nhint: say which holds the items with {}", list(.0), Setting("output").to("NAME"))]
     ManyOutputs(Vec<String>),
     /// An item that is neither a picture nor a point.
     #[error(
-        "output `{name}` gives items of shape {shape:?}; a picture has a height, a width and 1 or 3 channels first or last, a point has one side\nhint: say --layout NCHW or NHWC if it is a picture"
+        "output `{name}` gives items of shape {shape:?}; an image has a height, a width and 1 or 3 channels first or last, a point has one side\nhint: say {} if it is an image",
+        Setting("layout").to("NCHW or NHWC")
     )]
     Shape {
         /// Which output.
@@ -94,7 +96,8 @@ pub enum ProbeError {
     },
     /// Values in no usual range.
     #[error(
-        "pictures of the trial run have values from {low} to {high}, which is no usual range\nhint: say what black and white are with --range LOW,HIGH"
+        "images of the trial run have values from {low} to {high}, which is no usual range\nhint: say what black and white are with {}",
+        Setting("range").to("LOW,HIGH")
     )]
     Range {
         /// Smallest value.
@@ -513,7 +516,7 @@ impl Trial {
             _ => (String::new(), ""),
         };
         decided.push(format!(
-            "items: {taken}pictures of {height} by {width} pixels in {} ({layout}){whence}, values from {} to {}",
+            "items: {taken}images of {height} by {width} pixels in {} ({layout}){whence}, values from {} to {}",
             in_words_of_colour(channels),
             range[0],
             range[1]

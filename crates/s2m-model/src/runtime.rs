@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use s2m_core::setting::Setting;
 use thiserror::Error;
 
 /// The version that the project is tested with.
@@ -31,7 +32,7 @@ pub enum RuntimeError {
         /// The path.
         path: PathBuf,
         /// Who named it.
-        by: &'static str,
+        by: String,
     },
     /// The file is no such library, or of an unsuitable version.
     #[error("could not load ONNX Runtime from `{}`: {reason}", .path.display())]
@@ -84,6 +85,7 @@ impl Runtime {
             .map_or("unknown".to_owned(), |(_, version)| version.to_owned())
     }
 
+    /// What sessions are made in.
     pub fn environment(&self) -> &ort::environment::Environment {
         &self.environment
     }
@@ -113,8 +115,11 @@ fn locate(explicit: Option<&Path>) -> Result<PathBuf, RuntimeError> {
         .filter(|v| !v.is_empty())
         .map(PathBuf::from);
     let named = [
-        (explicit.map(Path::to_owned), "--onnxruntime"),
-        (variable, "ORT_DYLIB_PATH"),
+        (
+            explicit.map(Path::to_owned),
+            Setting("onnxruntime").to_string(),
+        ),
+        (variable, "ORT_DYLIB_PATH".to_owned()),
     ];
     if let Some((path, by)) = named.into_iter().find_map(|(path, by)| Some((path?, by))) {
         return if path.is_file() {
@@ -209,7 +214,7 @@ mod tests {
         let path = Path::new("/nowhere/libonnxruntime.so");
         assert_eq!(
             locate(Some(path)).unwrap_err().to_string(),
-            "no ONNX Runtime library at `/nowhere/libonnxruntime.so`, named by --onnxruntime"
+            "no ONNX Runtime library at `/nowhere/libonnxruntime.so`, named by `onnxruntime`"
         );
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use s2m::setting::Setting;
 use thiserror::Error;
 
 /// Why nothing can be served.
@@ -12,7 +13,8 @@ pub enum Error {
     Model(Box<s2m::Error>),
     /// The port is not to be had.
     #[error(
-        "could not listen on 127.0.0.1:{port}: {source}\nhint: leave --port out, and a free one is taken"
+        "could not listen on 127.0.0.1:{port}: {source}\nhint: leave {} out, and a free one is taken",
+        Setting("port")
     )]
     Listen {
         /// Which port.

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Error {
     /// A picture without pixels.
-    #[error("a picture needs at least one pixel, got {width} x {height}")]
+    #[error("an image needs at least one pixel, got {width} x {height}")]
     Empty {
         /// Pixels from left to right.
         width: u32,
@@ -14,14 +14,14 @@ pub enum Error {
         height: u32,
     },
     /// A number of channels that PNG files do not have.
-    #[error("a picture has 1 to 4 channels, got {0}")]
+    #[error("an image has 1 to 4 channels, got {0}")]
     Channels(u8),
     /// A number of bits that PNG files do not have.
-    #[error("a picture has 1, 2, 4, 8 or 16 bits for each level, got {0}")]
+    #[error("an image has 1, 2, 4, 8 or 16 bits for each level, got {0}")]
     Bits(u8),
     /// Levels that do not fit the size.
     #[error(
-        "a picture of {width} x {height} with {channels} channels needs {wanted} levels, got {got}"
+        "an image of {width} x {height} with {channels} channels needs {wanted} levels, got {got}"
     )]
     LevelCount {
         /// Pixels from left to right.
@@ -46,7 +46,7 @@ pub enum Error {
         bits: u8,
     },
     /// A grid of pictures that have different sizes.
-    #[error("picture {index} of the grid is {got:?} pixels, the first is {wanted:?}")]
+    #[error("image {index} of the grid is {got:?} pixels, the first is {wanted:?}")]
     SizesDiffer {
         /// Which picture.
         index: usize,

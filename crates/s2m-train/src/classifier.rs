@@ -12,9 +12,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use s2m_data::recipe::Loaded;
-use s2m_runs::classifier::{RealSettings, TrunkSettings};
+use s2m_runs::classifier::RealSettings;
 use s2m_runs::parts::Precision;
 use s2m_runs::{ClassifierSettings, Done, Way};
 use tch::{Kind, Tensor, no_grad};
@@ -28,12 +28,10 @@ use crate::feed::{Feed, Pool, one_hot};
 use crate::folder::RunFolder;
 use crate::generators::{Generators, Subjects};
 use crate::joint::{self, Learnt};
+use crate::networks::Mode;
 use crate::networks::balance::Balance;
 use crate::networks::classifier::{Classifier, Trunk};
 use crate::networks::given::Given;
-use crate::networks::mobilenet_v2::{self, MobileNetV2};
-use crate::networks::resnet9::{self, ResNet9};
-use crate::networks::{Mode, lenet5};
 use crate::noise::{self, Draws, Needs, Purpose};
 use crate::objectives::mean;
 use crate::parameters::{Parameters, gradients};
@@ -233,63 +231,6 @@ pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     -mean(&likelihood.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
 }
 
-/// The trunk that a run file asks for, checked against the items.
-pub fn trunk(settings: &TrunkSettings, loaded: &Loaded) -> Result<Trunk> {
-    let items = &loaded.train.items;
-    match settings {
-        TrunkSettings::Mlp { hidden } => {
-            ensure!(
-                hidden.iter().all(|side| (1..=1 << 16).contains(side)),
-                "`network.hidden` must list layers of 1 to 65536 units"
-            );
-            ensure!(
-                items.shape.len() == 1,
-                "`mlp` classifies points; pictures take `lenet5`, `mobilenet-v2` or `resnet9`"
-            );
-            Trunk::mlp(items.item_size() as i64, hidden)
-        }
-        TrunkSettings::Lenet5 {} => {
-            let side = lenet5::SIDE as usize;
-            ensure!(
-                items.shape == [1, side, side],
-                "`lenet5` takes pictures of shape [1, {side}, {side}], the data has {:?}",
-                items.shape
-            );
-            Ok(Trunk::LeNet5)
-        }
-        TrunkSettings::MobilenetV2 {} => {
-            let picture = picture("mobilenet-v2", mobilenet_v2::LEAST_SIDE, &items.shape)?;
-            Ok(Trunk::MobileNetV2(MobileNetV2 { picture }))
-        }
-        TrunkSettings::Resnet9 { width } => {
-            ensure!(
-                (1..=512).contains(width),
-                "`network.width` is {width}; it must be from 1 to 512"
-            );
-            Ok(Trunk::ResNet9(ResNet9 {
-                picture: picture("resnet9", resnet9::LEAST_SIDE, &items.shape)?,
-                width: *width,
-                precision: Precision::Float32,
-            }))
-        }
-        TrunkSettings::Onnx { .. } => bail!(
-            "`onnx` is for classifiers, whose heads stand on it; here a network is trained whole"
-        ),
-    }
-}
-
-/// Sides of pictures that a network of a name takes: grey or colour, of some size.
-fn picture(name: &str, least: i64, shape: &[usize]) -> Result<[i64; 3]> {
-    match *shape {
-        [channels @ (1 | 3), height, width] if height.min(width) >= least as usize => {
-            Ok([channels, height, width].map(|side| side as i64))
-        }
-        _ => bail!(
-            "`{name}` takes pictures of 1 or 3 channels and sides of at least {least}, the data has shape {shape:?}"
-        ),
-    }
-}
-
 /// Trains all classifiers, calibrates them on held-out items and writes the bundles.
 pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Result<()> {
     settings.check()?;
@@ -344,7 +285,7 @@ fn network(settings: &ClassifierSettings, generators: &Generators) -> Result<Cla
         Some(frozen) => Trunk::Given(Given {
             size: frozen.size(),
         }),
-        None => trunk(&settings.network, first)?,
+        None => Trunk::of(&settings.network, first)?,
     };
     let trunk = trunk.trained_in(settings.precision)?;
     if let Some(augment) = settings.augment {

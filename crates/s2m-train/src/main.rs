@@ -58,6 +58,7 @@ impl Run {
 }
 
 fn main() -> ExitCode {
+    s2m_core::setting::call_by(s2m_core::setting::flag);
     // libtorch's errors (no memory left, a driver that fails) reach Rust as panics, and so do our own.
     let place = Arc::new(Mutex::new((String::new(), 0)));
     let noted = place.clone();

@@ -14,7 +14,7 @@ use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::augment;
 use crate::checkpoint::Form;
-use crate::classifier::{cross_entropy, trunk};
+use crate::classifier::cross_entropy;
 use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::folder::{RunFolder, write_whole};
@@ -85,7 +85,7 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         return Ok(());
     }
     let data = settings.data.load()?;
-    let trunk = trunk(&settings.network, &data)?.trained_in(settings.precision)?;
+    let trunk = Trunk::of(&settings.network, &data)?.trained_in(settings.precision)?;
     if let Some(augment) = settings.augment {
         let picture = trunk.picture();
         augment.check(picture.context("`augment` changes pictures; the data has points")?)?;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use s2m_core::query::Query;
+use s2m_core::setting::Setting;
 use s2m_model::bundle::Bundle;
 
 use crate::adapt::{AdaptChoice, Stored};
@@ -244,17 +245,27 @@ pub(crate) fn check(
     settings.sampler.check()?;
     settings.adapt.check()?;
     let adapts = !settings.adapt.is_none();
-    let refuse = |text: &str| Err(Error::Setting(text.to_owned()));
+    let refuse = |text: String| Err(Error::Setting(text));
     if adapts && proposal.is_some() {
-        return refuse("--proposal is an adapted proposal already; leave --adapt out");
+        return refuse(format!(
+            "{} is an adapted proposal already; leave {} out",
+            Setting("proposal"),
+            Setting("adapt")
+        ));
     }
     if proposal.is_some() && bank.is_some() {
-        return refuse("a bank holds proposals of the prior; use --bank or --proposal, not both");
+        return refuse(format!(
+            "a bank holds proposals of the prior; use {} or {}, not both",
+            Setting("bank"),
+            Setting("proposal")
+        ));
     }
     if adapts && bank.is_some() && bundle.classes().is_some() {
-        return refuse(
-            "--adapt cannot use a bank of a conditional generator, whose classes take turns\nhint: leave --bank out",
-        );
+        return refuse(format!(
+            "{} cannot use a bank of a conditional generator, whose classes take turns\nhint: leave {} out",
+            Setting("adapt"),
+            Setting("bank")
+        ));
     }
     Ok(())
 }

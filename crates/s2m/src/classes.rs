@@ -9,6 +9,7 @@ use s2m_core::log_sum_exp;
 use s2m_core::query::Query;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
 use s2m_core::series;
+use s2m_core::setting::Setting;
 use s2m_model::disk::Column;
 use serde::Serialize;
 
@@ -117,8 +118,9 @@ pub fn classes(request: &Request<'_>, progress: &dyn Progress) -> Result<Found, 
     } else {
         let top = request.top.ok_or_else(|| {
             Error::Setting(format!(
-                "{} labels have too many joint classes to list\nhint: show the largest with --top 50",
-                labels.len()
+                "{} labels have too many joint classes to list\nhint: show the largest with {}",
+                labels.len(),
+                Setting("top").to(50)
             ))
         })?;
         let (sets, log_all) = largest(&session, &pool, proposals, top)?;

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 
 use s2m_core::diagnostics::{Mean, WeightSummary, summarise};
 use s2m_core::samplers::{Draw, Failure};
+use s2m_core::setting::Setting;
 use s2m_core::weight::Weighting;
 use s2m_model::disk::Column;
 
@@ -32,7 +33,7 @@ pub struct Refusal {
     /// Why.
     pub failure: Cause,
     /// What to try.
-    pub advice: &'static str,
+    pub advice: String,
 }
 
 impl Refusal {
@@ -105,7 +106,11 @@ impl<'j> Job<'j> {
             let refusal = Refusal {
                 query: target.weighting.query().text().to_owned(),
                 failure: cause,
-                advice: "ask for a lower --purity; --floor 0 draws without a floor",
+                advice: format!(
+                    "ask for a lower {}; {} draws without a floor",
+                    Setting("purity"),
+                    Setting("floor").to(0)
+                ),
             };
             return Err(refusal.into());
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use s2m_core::proposals::Purpose;
 use s2m_core::query::Query;
 use s2m_core::samplers::{Goal, Info, PILOT_BUDGET, reject};
+use s2m_core::setting::Setting;
 use s2m_core::weight::{Evidence, Explanation};
 use s2m_model::bundle::Bundle;
 use s2m_model::disk::read_plain_text;
@@ -125,10 +126,10 @@ impl Model {
         check_number(proposal)?;
         let bundle = self.bundle();
         if report.adaptation.is_some() {
-            return Err(Error::Setting(
-                "an adapted draw is explained from its folder\nhint: `s2m explain --run`"
-                    .to_owned(),
-            ));
+            return Err(Error::Setting(format!(
+                "an adapted draw is explained from its folder\nhint: `s2m explain` with {}",
+                Setting("run")
+            )));
         }
         let record = RunRecord::from(report);
         if record.bundle_hash != bundle.hash() {
@@ -255,7 +256,8 @@ fn check_number(proposal: u64) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Setting(format!(
-        "--proposal is {proposal}; it must be at most {MAX_PROPOSAL}"
+        "{} is {proposal}; it must be at most {MAX_PROPOSAL}",
+        Setting("proposal")
     )))
 }
 

@@ -70,6 +70,7 @@ pub use ask::{Ask, Selected};
 pub use drawing::Refusal;
 pub use error::Error;
 pub use model::Model;
+pub use s2m_core::setting;
 pub use s2m_show::progress;
 pub use samples::{Draw, Items, Samples};
 pub use scored::Scored;

@@ -119,7 +119,7 @@ pub fn mine(request: &Request<'_>, progress: &dyn Progress) -> Result<Mined, Err
                 .find(|v| !v.is_finite())
                 .unwrap_or(f32::NAN);
             let source = s2m_core::weight::LogitError {
-                output: "output",
+                output: "classifier",
                 value,
             };
             return Err(Error::Logit {

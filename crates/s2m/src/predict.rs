@@ -8,6 +8,7 @@ use s2m_core::labels::Quoted;
 use s2m_core::query::Query;
 use s2m_core::samplers::{MIN_SUPPORTED, reject};
 use s2m_core::series;
+use s2m_core::setting::Setting;
 use serde::Serialize;
 
 use crate::ask::Ask;
@@ -51,7 +52,8 @@ impl Ask {
     pub fn predict(&self, scored: &mut Scored, purities: &[f64]) -> Result<Prediction, Error> {
         if let Some(wrong) = purities.iter().find(|p| !(**p > 0.0 && **p < 1.0)) {
             return Err(Error::Setting(format!(
-                "--purity is {wrong}; it must lie strictly between 0 and 1"
+                "{} is {wrong}; it must lie strictly between 0 and 1",
+                Setting("purity")
             )));
         }
         if self.model().bundle().hash() != scored.session.bundle.hash() || self.draws_adapted() {

@@ -6,6 +6,7 @@
 use s2m_core::calibration::presence::{Counted, Verdict};
 use s2m_core::query::Query;
 use s2m_core::samplers::Failure;
+use s2m_core::setting::Setting;
 use s2m_core::weight::Weighting;
 use s2m_model::bundle::Bundle;
 use thiserror::Error;
@@ -109,7 +110,7 @@ pub(crate) fn refuse(bundle: &Bundle, query: &Query, settings: &SampleSettings) 
     Some(Refusal {
         query: query.text().to_owned(),
         failure: Cause::Absent(seen),
-        advice: "--floor 0 draws it anyway",
+        advice: format!("{} draws it anyway", Setting("floor").to(0)),
     })
 }
 
@@ -125,7 +126,11 @@ pub(crate) fn refuse_impure(
     Some(Refusal {
         query: weighting.query().text().to_owned(),
         failure: Cause::Impure { predicted },
-        advice: "check `s2m classes` for what the generator makes, or raise --purity; --floor 0 draws it anyway",
+        advice: format!(
+            "check `s2m classes` for what the generator makes, or raise {}; {} draws it anyway",
+            Setting("purity"),
+            Setting("floor").to(0)
+        ),
     })
 }
 
@@ -206,7 +211,7 @@ mod tests {
         let refused = |text| refuse(&bundle, &query(text, &bundle), &settings);
         assert_eq!(
             refused("A - B").unwrap().to_string(),
-            "`A - B`: the data may hold no such item: none of 300 held-out items reaches the posterior 0.50; at most 1.00 % of all items do\nhint: --floor 0 draws it anyway"
+            "`A - B`: the data may hold no such item: none of 300 held-out items reaches the posterior 0.50; at most 1.00 % of all items do\nhint: `floor = 0` draws it anyway"
         );
         assert_eq!(
             refused("A").unwrap().failure.to_string(),

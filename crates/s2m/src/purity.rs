@@ -6,6 +6,7 @@
 use s2m_core::calibration::purity::{Item, log_floor_for};
 use s2m_core::diagnostics::{Mean, Moments};
 use s2m_core::samplers::{FIRST_PILOT, PILOT_BUDGET};
+use s2m_core::setting::Setting;
 use s2m_model::disk::Column;
 
 use crate::draw::{Target, item_posterior, pieces, weigh_first};
@@ -32,9 +33,10 @@ impl Purity {
         let Self { by_others, plain } = self;
         ((plain - by_others).abs() > WORTH_SAYING).then(|| {
             format!(
-                "predicted purity is {:.1} %; the network that selected says {:.1} %\nhint: label some samples and give them to `s2m calibrate --audit`",
+                "predicted purity is {:.1} %; the network that selected says {:.1} %\nhint: label some samples and give them to `s2m calibrate` with {}",
                 100.0 * by_others,
-                100.0 * plain
+                100.0 * plain,
+                Setting("audit")
             )
         })
     }
@@ -116,7 +118,8 @@ pub(crate) fn with_purity(
 ) -> Result<Target, Error> {
     if !(purity > 0.0 && purity < 1.0) {
         return Err(Error::Setting(format!(
-            "--purity is {purity}; it must lie strictly between 0 and 1"
+            "{} is {purity}; it must lie strictly between 0 and 1",
+            Setting("purity")
         )));
     }
     // The wish picks the floor, in the place of the bundle's.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use s2m_core::query::Query;
 use s2m_core::samplers::reject;
+use s2m_core::setting::Setting;
 use s2m_model::bundle::{Bundle, sha256};
 
 use crate::adapt::Stored;
@@ -128,8 +129,9 @@ fn queries(wanted: Wanted<'_>, bundle: &Bundle) -> Result<Vec<Query>, Error> {
             Ok(Query::all_joint(labels).collect())
         }
         Wanted::AllJoint => Err(Error::Setting(format!(
-            "{} labels have too many joint classes to draw them all; --all-joint works up to {MAX_JOINT_LABELS}",
-            labels.len()
+            "{} labels have too many joint classes to draw them all; {} works up to {MAX_JOINT_LABELS}",
+            labels.len(),
+            Setting("all_joint")
         ))),
     }
 }

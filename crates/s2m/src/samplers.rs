@@ -5,9 +5,13 @@
 use std::num::NonZeroUsize;
 
 use s2m_core::samplers::{Failure, Goal, Info, Sampler, mh, reject, resample};
+use s2m_core::setting::Setting;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+
+/// Total variation distance wanted when nothing else is said.
+pub const DEFAULT_TV: f64 = 0.01;
 
 /// A sampler with its own options.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -35,7 +39,60 @@ pub enum SamplerChoice {
     },
 }
 
+/// Names of the samplers as they are typed, with what each does.
+pub const NAMES: [(&str, &str); 3] = [
+    (
+        "reject",
+        "Independent items within a stated distance of the target",
+    ),
+    ("mh", "The paper's Metropolis-Hastings"),
+    ("resample", "Systematic resampling out of one pool"),
+];
+
+/// Options of all samplers, as they are typed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SamplerOptions {
+    /// Total variation distance.
+    pub tv: Option<f64>,
+    /// Proposals per chain.
+    pub steps: Option<NonZeroUsize>,
+    /// Whether every sample must be another proposal.
+    pub unique: bool,
+}
+
 impl SamplerChoice {
+    /// The sampler of a name; refuses options that it does not have.
+    pub fn named(name: &str, options: SamplerOptions) -> Result<Self, Error> {
+        let SamplerOptions { tv, steps, unique } = options;
+        let of = |sampler: &'static str| Setting("sampler").to(sampler);
+        let refuse = |text: String| Err(Error::Setting(text));
+        let distance = tv.unwrap_or(DEFAULT_TV);
+        let choice = match (name, steps) {
+            ("reject", _) => Self::Reject { tv: distance },
+            ("mh", Some(steps)) => Self::Mh { steps },
+            ("mh", None) => Self::MhAuto { tv: distance },
+            ("resample", _) => Self::Resample { unique },
+            _ => return refuse(format!("there is no sampler `{name}`")),
+        };
+        let by_distance = matches!(choice, Self::Reject { .. } | Self::MhAuto { .. });
+        if steps.is_some() && choice.name() != "mh" {
+            return refuse(format!("{} is for {}", Setting("steps"), of("mh")));
+        }
+        if unique && choice.name() != "resample" {
+            return refuse(format!("{} is for {}", Setting("unique"), of("resample")));
+        }
+        if tv.is_some() && !by_distance {
+            return refuse(format!(
+                "{} is for {}, and for {} without {}",
+                Setting("tv"),
+                of("reject"),
+                of("mh"),
+                Setting("steps")
+            ));
+        }
+        Ok(choice)
+    }
+
     /// The sampler's name as typed.
     pub fn name(&self) -> &'static str {
         match self {
@@ -55,7 +112,8 @@ impl SamplerChoice {
         match *self {
             Self::Reject { tv } | Self::MhAuto { tv } if !(tv > 0.0 && tv < 1.0) => {
                 Err(Error::Setting(format!(
-                    "--tv is {tv}; it must lie strictly between 0 and 1"
+                    "{} is {tv}; it must lie strictly between 0 and 1",
+                    Setting("tv")
                 )))
             }
             _ => Ok(()),
@@ -85,29 +143,36 @@ impl SamplerChoice {
     }
 
     /// What to try where this sampler found no samples, with this floor on the posterior and this margin.
-    pub(crate) fn advice(self, failure: &Failure, floor: f64, margin: f64) -> &'static str {
+    pub(crate) fn advice(self, failure: &Failure, floor: f64, margin: f64) -> String {
+        const MADE: &str = "check `s2m classes` for what the generator makes";
+        let (purity, max_calls) = (Setting("purity"), Setting("max_calls"));
+        let fewer = format!("allow more with {max_calls}, ask for fewer samples");
         match (failure, self) {
             (Failure::Unreachable { .. } | Failure::Stalled { .. }, _) if floor > 0.0 => {
-                "lower --floor or --purity, check `s2m classes` for what the generator makes, or loosen the query"
+                let floor = Setting("floor");
+                format!("lower {floor} or {purity}, {MADE}, or loosen the query")
             }
             (Failure::Unreachable { .. } | Failure::Stalled { .. }, _) if margin >= 1.0 => {
-                "check `s2m classes` for what the generator makes, or loosen the query"
+                format!("{MADE}, or loosen the query")
             }
             (Failure::Unreachable { .. } | Failure::Stalled { .. }, _) => {
-                "check `s2m classes` for what the generator makes, raise --margin towards 1, or loosen the query"
+                let margin = Setting("margin");
+                format!("{MADE}, raise {margin} towards 1, or loosen the query")
             }
             (Failure::OutOfCalls { .. }, _) if floor > 0.0 => {
-                "allow more with --max-calls, ask for fewer samples, or lower --floor or --purity"
+                format!("{fewer}, or lower {} or {purity}", Setting("floor"))
             }
             (Failure::OutOfCalls { .. }, Self::Mh { .. }) => {
-                "allow more with --max-calls, ask for fewer samples, or take fewer --steps"
+                format!("{fewer}, or take fewer {}", Setting("steps"))
             }
             (Failure::OutOfCalls { .. }, _) => {
-                "allow more with --max-calls, ask for fewer samples, or accept a larger --tv"
+                format!("{fewer}, or accept a larger {}", Setting("tv"))
             }
-            (Failure::NotUnique { .. }, _) => {
-                "leave --unique out, ask for fewer samples, or use --sampler reject"
-            }
+            (Failure::NotUnique { .. }, _) => format!(
+                "leave {} out, ask for fewer samples, or use {}",
+                Setting("unique"),
+                Setting("sampler").to("reject")
+            ),
         }
     }
 }
@@ -179,6 +244,41 @@ mod tests {
 
     /// A margin of 1 cannot be raised.
     #[test]
+    fn every_name_is_that_of_a_sampler_and_options_of_others_are_refused() {
+        for (name, _) in NAMES {
+            let plain = SamplerChoice::named(name, SamplerOptions::default()).unwrap();
+            assert_eq!(plain.name(), name);
+        }
+        let refused = |name: &str, options: SamplerOptions| {
+            let refused = SamplerChoice::named(name, options);
+            refused.unwrap_err().to_string()
+        };
+        let none = SamplerOptions::default();
+        let steps = SamplerOptions {
+            steps: NonZeroUsize::new(5),
+            ..none
+        };
+        let unique = SamplerOptions {
+            unique: true,
+            ..none
+        };
+        let both = SamplerOptions {
+            tv: Some(0.1),
+            ..steps
+        };
+        let wanted = "`steps` is for `sampler = mh`";
+        assert_eq!(refused("reject", steps), wanted);
+        assert_eq!(refused("resample", steps), wanted);
+        assert_eq!(
+            refused("mh", unique),
+            "`unique` is for `sampler = resample`"
+        );
+        let wanted = "`tv` is for `sampler = reject`, and for `sampler = mh` without `steps`";
+        assert_eq!(refused("mh", both), wanted);
+        assert_eq!(refused("gibbs", none), "there is no sampler `gibbs`");
+    }
+
+    #[test]
     fn advice_names_only_what_can_be_done() {
         let nothing = [
             Failure::Unreachable {
@@ -193,7 +293,7 @@ mod tests {
         let sampler = SamplerChoice::Reject { tv: 0.01 };
         for failure in &nothing {
             let raises =
-                |floor, margin| sampler.advice(failure, floor, margin).contains("--margin");
+                |floor, margin| sampler.advice(failure, floor, margin).contains("`margin`");
             assert!(raises(0.0, 0.5) && !raises(0.0, 1.0) && !raises(0.3, 1.0));
         }
     }

@@ -4,6 +4,7 @@ use s2m_model::manifest::PosteriorName;
 use serde::{Deserialize, Serialize};
 
 use crate::adapt::AdaptChoice;
+pub use crate::samplers::DEFAULT_TV;
 use crate::samplers::SamplerChoice;
 
 /// How to draw; the resolved settings are written beside every result.
@@ -36,9 +37,6 @@ pub struct SampleSettings {
 
 /// Proposals allowed per sample when nothing else is said; the paper's dearest setting spends 1000.
 pub const CALLS_PER_SAMPLE: usize = 2000;
-
-/// Total variation distance wanted when nothing else is said.
-pub const DEFAULT_TV: f64 = 0.01;
 
 impl Default for SampleSettings {
     fn default() -> Self {

@@ -5,6 +5,7 @@
 
 use std::num::NonZeroUsize;
 
+use s2m_core::setting::Setting;
 use s2m_model::manifest::PosteriorName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,23 +14,8 @@ use crate::adapt::{
     AdaptChoice, COMPONENTS, GAIN, PILOTS, PRIOR_SHARE, Pilot, STEPS_ONCE, STEPS_REPEAT,
 };
 use crate::error::Error;
-use crate::samplers::SamplerChoice;
-use crate::settings::{
-    CalibrationChoice, ClassChoice, DEFAULT_TV, DensityChoice, Overrides, SampleSettings,
-};
-
-/// A sampler by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SamplerName {
-    /// Rejection with a cap.
-    #[default]
-    Reject,
-    /// The paper's Metropolis–Hastings.
-    Mh,
-    /// Systematic resampling.
-    Resample,
-}
+use crate::samplers::{self, SamplerChoice, SamplerOptions};
+use crate::settings::{CalibrationChoice, ClassChoice, DensityChoice, Overrides, SampleSettings};
 
 /// A way to adapt by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -64,7 +50,7 @@ impl AdaptName {
 #[expect(missing_docs, reason = "the program's help says what each option does")]
 pub struct Typed {
     pub seed: Option<u64>,
-    pub sampler: SamplerName,
+    pub sampler: Option<String>,
     pub tv: Option<f64>,
     pub steps: Option<NonZeroUsize>,
     pub unique: bool,
@@ -96,10 +82,14 @@ impl Typed {
             .map_err(|error| Error::Setting(format!("the settings are no JSON object: {error}")))?;
         for (name, value) in &given {
             let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
-            if serde_json::from_value::<Self>(alone).is_err() {
-                let option = name.replace('_', "-");
+            let unknown = |sampler: &str| samplers::NAMES.iter().all(|(own, _)| *own != sampler);
+            if serde_json::from_value::<Self>(alone).is_err()
+                || name == "sampler" && value.as_str().is_some_and(unknown)
+            {
                 return Err(Error::Setting(match must_be(name) {
-                    Some(wanted) => format!("--{option} is {value}; it must be {wanted}"),
+                    Some((setting, wanted)) => {
+                        format!("{setting} is {value}; it must be {wanted}")
+                    }
                     None => format!("there is no setting `{name}`"),
                 }));
             }
@@ -119,7 +109,10 @@ impl Typed {
     /// How to draw; what does not go together is refused.
     pub fn settings(&self) -> Result<SampleSettings, Error> {
         if self.floor.is_some() && self.purity.is_some() {
-            return refuse("--floor does not go with --purity, which picks the floor");
+            let [floor, purity] = ["floor", "purity"].map(Setting);
+            return refuse(format!(
+                "{floor} does not go with {purity}, which picks the floor"
+            ));
         }
         let own = SampleSettings::default();
         Ok(SampleSettings {
@@ -144,30 +137,15 @@ impl Typed {
     }
 
     fn sampler(&self) -> Result<SamplerChoice, Error> {
-        use SamplerName::{Mh, Reject, Resample};
-        if self.steps.is_some() && self.sampler != Mh {
-            return refuse("--steps is for --sampler mh");
-        }
-        if self.unique && self.sampler != Resample {
-            return refuse("--unique is for --sampler resample");
-        }
-        let by_distance = match self.sampler {
-            Reject => true,
-            Mh => self.steps.is_none(),
-            Resample => false,
-        };
-        if self.tv.is_some() && !by_distance {
-            return refuse("--tv is for --sampler reject, and for --sampler mh without --steps");
-        }
-        let tv = self.tv.unwrap_or(DEFAULT_TV);
-        Ok(match (self.sampler, self.steps) {
-            (Reject, _) => SamplerChoice::Reject { tv },
-            (Mh, Some(steps)) => SamplerChoice::Mh { steps },
-            (Mh, None) => SamplerChoice::MhAuto { tv },
-            (Resample, _) => SamplerChoice::Resample {
+        let usual = samplers::NAMES[0].0;
+        SamplerChoice::named(
+            self.sampler.as_deref().unwrap_or(usual),
+            SamplerOptions {
+                tv: self.tv,
+                steps: self.steps,
                 unique: self.unique,
             },
-        })
+        )
     }
 
     fn adapt(&self) -> Result<AdaptChoice, Error> {
@@ -175,17 +153,18 @@ impl Typed {
         let name = self.adapt;
         let by_pilots = matches!(name, Once | Repeat);
         let given = [
-            ("--prior-share", self.prior_share.is_some(), name != None),
-            ("--gain", self.gain.is_some(), name == Adaptive),
-            ("--pilots", self.pilots.is_some(), by_pilots),
-            ("--pilot-steps", self.pilot_steps.is_some(), by_pilots),
-            ("--components", self.components.is_some(), by_pilots),
-            ("--order", self.order.is_some(), name == Repeat),
+            ("prior_share", self.prior_share.is_some(), name != None),
+            ("gain", self.gain.is_some(), name == Adaptive),
+            ("pilots", self.pilots.is_some(), by_pilots),
+            ("pilot_steps", self.pilot_steps.is_some(), by_pilots),
+            ("components", self.components.is_some(), by_pilots),
+            ("order", self.order.is_some(), name == Repeat),
         ];
         if let Some((option, ..)) = given.iter().find(|(_, given, fits)| *given && !fits) {
-            return refuse(&format!(
-                "{option} does not go with --adapt {}",
-                name.name()
+            return refuse(format!(
+                "{} does not go with {}",
+                Setting(option),
+                Setting("adapt").to(name.name())
             ));
         }
         let prior_share = self.prior_share.unwrap_or(PRIOR_SHARE);
@@ -216,29 +195,45 @@ impl Typed {
     }
 }
 
-fn refuse<T>(text: &str) -> Result<T, Error> {
-    Err(Error::Setting(text.to_owned()))
+fn refuse<T>(text: String) -> Result<T, Error> {
+    Err(Error::Setting(text))
 }
 
-/// What a setting must be; none for a name that nothing has.
-fn must_be(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "seed" => "a whole number, at least 0",
-        "sampler" => "`reject`, `mh` or `resample`",
-        "adapt" => "`none`, `once`, `repeat` or `adaptive`",
-        "density" => "`corrected` or `paper`",
-        "posterior" => "`joint` or `levels`",
-        "calibration" => "`bundle`, `paper` or `none`",
-        "classes" => "`best` or `first`",
-        "steps" | "max_calls" | "pilots" | "pilot_steps" | "components" => {
-            "a whole number, at least 1"
-        }
-        "unique" | "latents" => "true or false",
-        "order" => "a text like \"A, -B\"",
-        "tv" | "class_temperature" | "real_temperature" | "odds_cap" | "margin" | "floor"
-        | "purity" | "prior_share" | "gain" => "a number",
-        _ => return None,
-    })
+const COUNT: &str = "a whole number, at least 1";
+const NUMBER: &str = "a number";
+
+/// What every setting must be.
+const WANTED: [(&str, &str); 24] = [
+    ("seed", "a whole number, at least 0"),
+    ("sampler", "`reject`, `mh` or `resample`"),
+    ("adapt", "`none`, `once`, `repeat` or `adaptive`"),
+    ("density", "`corrected` or `paper`"),
+    ("posterior", "`joint` or `levels`"),
+    ("calibration", "`bundle`, `paper` or `none`"),
+    ("classes", "`best` or `first`"),
+    ("steps", COUNT),
+    ("max_calls", COUNT),
+    ("pilots", COUNT),
+    ("pilot_steps", COUNT),
+    ("components", COUNT),
+    ("unique", "true or false"),
+    ("latents", "true or false"),
+    ("order", "a text like \"A, -B\""),
+    ("tv", NUMBER),
+    ("class_temperature", NUMBER),
+    ("real_temperature", NUMBER),
+    ("odds_cap", NUMBER),
+    ("margin", NUMBER),
+    ("floor", NUMBER),
+    ("purity", NUMBER),
+    ("prior_share", NUMBER),
+    ("gain", NUMBER),
+];
+
+/// A setting and what it must be; none for a name that nothing has.
+fn must_be(name: &str) -> Option<(Setting, &'static str)> {
+    let found = WANTED.iter().find(|(own, _)| *own == name);
+    found.map(|&(name, wanted)| (Setting(name), wanted))
 }
 
 #[cfg(test)]
@@ -269,28 +264,31 @@ mod tests {
     #[test]
     fn what_does_not_go_together_is_refused() {
         for (text, words) in [
-            (r#"{"steps": 3}"#, "--steps is for --sampler mh"),
-            (r#"{"unique": true}"#, "--unique is for --sampler resample"),
+            (r#"{"steps": 3}"#, "`steps` is for `sampler = mh`"),
+            (
+                r#"{"unique": true}"#,
+                "`unique` is for `sampler = resample`",
+            ),
             (
                 r#"{"sampler": "resample", "tv": 0.1}"#,
-                "--tv is for --sampler reject, and for --sampler mh without --steps",
+                "`tv` is for `sampler = reject`, and for `sampler = mh` without `steps`",
             ),
             (
                 r#"{"sampler": "mh", "steps": 5, "tv": 0.1}"#,
-                "--tv is for --sampler reject, and for --sampler mh without --steps",
+                "`tv` is for `sampler = reject`, and for `sampler = mh` without `steps`",
             ),
             (
                 r#"{"floor": 0.5, "purity": 0.9}"#,
-                "--floor does not go with --purity, which picks the floor",
+                "`floor` does not go with `purity`, which picks the floor",
             ),
-            (r#"{"gain": 0.2}"#, "--gain does not go with --adapt none"),
+            (r#"{"gain": 0.2}"#, "`gain` does not go with `adapt = none`"),
             (
                 r#"{"adapt": "adaptive", "order": "A"}"#,
-                "--order does not go with --adapt adaptive",
+                "`order` does not go with `adapt = adaptive`",
             ),
             (
                 r#"{"adapt": "adaptive", "pilots": 10}"#,
-                "--pilots does not go with --adapt adaptive",
+                "`pilots` does not go with `adapt = adaptive`",
             ),
         ] {
             assert_eq!(said(text), words);
@@ -302,15 +300,19 @@ mod tests {
         for (text, words) in [
             (
                 r#"{"seed": -1}"#,
-                "--seed is -1; it must be a whole number, at least 0",
+                "`seed` is -1; it must be a whole number, at least 0",
+            ),
+            (
+                r#"{"sampler": "gibbs"}"#,
+                "`sampler` is \"gibbs\"; it must be `reject`, `mh` or `resample`",
             ),
             (
                 r#"{"adapt": "twice"}"#,
-                "--adapt is \"twice\"; it must be `none`, `once`, `repeat` or `adaptive`",
+                "`adapt` is \"twice\"; it must be `none`, `once`, `repeat` or `adaptive`",
             ),
             (
                 r#"{"pilot_steps": 0}"#,
-                "--pilot-steps is 0; it must be a whole number, at least 1",
+                "`pilot_steps` is 0; it must be a whole number, at least 1",
             ),
             (r#"{"temperature": 2}"#, "there is no setting `temperature`"),
         ] {

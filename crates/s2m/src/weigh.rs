@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use s2m_core::query::Query;
+use s2m_core::setting::Setting;
 use s2m_core::weight::{Calibration, JointCalibration, Temperature, Weighting};
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::{
@@ -85,13 +86,19 @@ pub(crate) fn posterior(
     let for_levels = [
         (
             changes.margin.is_some_and(|margin| margin != 1.0),
-            "--margin",
+            Setting("margin").to_string(),
         ),
-        (changes.class_temperature.is_some(), "--class-temperature"),
-        (settings.density == DensityChoice::Paper, "--density paper"),
+        (
+            changes.class_temperature.is_some(),
+            Setting("class_temperature").to_string(),
+        ),
+        (
+            settings.density == DensityChoice::Paper,
+            Setting("density").to("paper").to_string(),
+        ),
         (
             settings.calibration == CalibrationChoice::Paper,
-            "--calibration paper",
+            Setting("calibration").to("paper").to_string(),
         ),
     ];
     let asks_for_levels = for_levels.iter().find(|(asked, _)| *asked);
@@ -100,11 +107,13 @@ pub(crate) fn posterior(
             Ok(PosteriorName::Levels)
         }
         (Some(PosteriorName::Joint), None, _) => Err(Error::Setting(format!(
-            "`{}` has no joint head\nhint: `s2m fit` makes one; --posterior levels needs none",
-            bundle.manifest().name
+            "`{}` has no joint head\nhint: `s2m fit` makes one; {} needs none",
+            bundle.manifest().name,
+            Setting("posterior").to("levels")
         ))),
         (Some(PosteriorName::Joint), Some(_), Some((_, option))) => Err(Error::Setting(format!(
-            "{option} is for the posterior by levels, and --posterior joint was asked for"
+            "{option} is for the posterior by levels, and {} was asked for",
+            Setting("posterior").to("joint")
         ))),
         (Some(PosteriorName::Joint), Some(_), None) => Ok(PosteriorName::Joint),
         (None, Some(_), None) => {

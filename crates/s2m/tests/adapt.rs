@@ -410,7 +410,7 @@ fn what_cannot_be_adapted_is_said() {
         gain: 0.1,
         prior_share: 0.0,
     };
-    assert!(message("L0", share).contains("--prior-share is 0"));
+    assert!(message("L0", share).contains("`prior_share` is 0"));
     let mut dear = request(&model, "L0", &out, once());
     dear.settings.max_calls = Some(1000);
     assert!(refused(&dear).contains("spends 20000 generator calls on its pilot alone"));

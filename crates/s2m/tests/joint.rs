@@ -199,7 +199,7 @@ fn what_is_for_levels_asks_for_levels_and_does_not_go_with_joint() {
     };
     assert_eq!(
         ask("both", both).unwrap_err(),
-        "--margin is for the posterior by levels, and --posterior joint was asked for"
+        "`margin` is for the posterior by levels, and `posterior = joint` was asked for"
     );
     let plain = root.path().join("plain.s2m");
     bundle::write(&plain, &linear::linear(2)).unwrap();
@@ -213,7 +213,7 @@ fn what_is_for_levels_asks_for_levels_and_does_not_go_with_joint() {
     };
     assert_eq!(
         sample(&asked, &Silent).unwrap_err().to_string(),
-        "`linear` has no joint head\nhint: `s2m fit` makes one; --posterior levels needs none"
+        "`linear` has no joint head\nhint: `s2m fit` makes one; `posterior = levels` needs none"
     );
 }
 

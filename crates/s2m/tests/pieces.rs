@@ -196,15 +196,15 @@ fn what_does_not_fit_is_refused_in_words() {
     let third = place.mine(model, (2000, 2500), "third");
     assert_eq!(
         place.refused(&[first.clone(), third.clone()]),
-        "proposals 1000 to 1999 are in no piece: `first` ends there\nhint: `s2m mine --range 1000..2000` mines them"
+        "proposals 1000 to 1999 are in no piece: `first` ends there\nhint: `s2m mine` with `range = 1000..2000` mines them"
     );
     assert_eq!(
         place.refused(&[first.clone(), short, third.clone()]),
-        "proposals 1700 to 1999 are in no piece: `short` ends there\nhint: `s2m mine --range 1700..2000` mines them"
+        "proposals 1700 to 1999 are in no piece: `short` ends there\nhint: `s2m mine` with `range = 1700..2000` mines them"
     );
     assert_eq!(
         place.refused(&[second.clone(), third]),
-        "proposals 0 to 999 are in no piece: no piece begins at 0\nhint: `s2m mine --range 0..1000` mines them"
+        "proposals 0 to 999 are in no piece: no piece begins at 0\nhint: `s2m mine` with `range = 0..1000` mines them"
     );
     let both = place.mine(model, (0, 2000), "both");
     assert_eq!(

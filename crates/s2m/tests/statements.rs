@@ -96,7 +96,7 @@ fn a_query_that_nothing_meets_is_answered_no() {
     assert!(
         text.starts_with("`A + B`: the generator does not reach this query: the samples have a predicted purity of ")
             && text.contains("and at least 0.1 is needed")
-            && text.ends_with("--floor 0 draws it anyway"),
+            && text.ends_with("`floor = 0` draws it anyway"),
         "{text}"
     );
     assert!(!out.exists());

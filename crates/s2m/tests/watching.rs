@@ -166,7 +166,7 @@ fn samples_are_explained_by_the_report_of_their_draw() {
     let far = model.explain(&report, u64::MAX).unwrap_err();
     assert!(
         far.to_string()
-            .starts_with("--proposal is 18446744073709551615")
+            .starts_with("`proposal` is 18446744073709551615")
     );
     let other = Model::open("gaussians")
         .unwrap()
@@ -231,7 +231,7 @@ fn a_purer_wish_costs_more_and_one_out_of_reach_has_no_prediction() {
     let wrong = ask.predict(&mut scored, &[1.0]).unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "--purity is 1; it must lie strictly between 0 and 1"
+        "`purity` is 1; it must lie strictly between 0 and 1"
     );
     let other = Model::open("gaussians").unwrap().query("A").unwrap();
     assert!(

@@ -31,7 +31,7 @@ pub(crate) struct CalibrateArgs {
     /// Bundle to calibrate, in place unless --out is given
     model: PathBuf,
 
-    /// Data that it was fitted to: a folder of pictures with labels, or a recipe (.toml)
+    /// Data that it was fitted to: a folder of images with labels, or a recipe (.toml)
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
 

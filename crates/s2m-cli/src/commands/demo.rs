@@ -17,7 +17,7 @@ use crate::table::table;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  s2m demo --out demo")]
 pub(crate) struct DemoArgs {
-    /// Folder for the pictures and the table
+    /// Folder for the images and the table
     #[arg(long, value_name = "DIR", default_value = "demo")]
     out: PathBuf,
 
@@ -104,7 +104,7 @@ fn show(demo: &Demo, streams: &mut Streams<'_>) -> Result<()> {
         demo.models.join("`, `")
     )?;
     for picture in &demo.pictures {
-        writeln!(streams.err, "picture: {}", picture.display())?;
+        writeln!(streams.err, "image: {}", picture.display())?;
     }
     Ok(())
 }

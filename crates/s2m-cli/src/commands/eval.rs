@@ -24,7 +24,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct EvalArgs {
-    /// Real items: a folder of pictures, an array (.npy, .npz), or an idx file
+    /// Real items: a folder of images, an array (.npy, .npz), or an idx file
     #[arg(long, value_name = "PATH")]
     real: PathBuf,
 
@@ -36,11 +36,11 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "PATH")]
     training: Option<PathBuf>,
 
-    /// Network that turns pictures into features: NAME.onnx or NAME.onnx.gz, settings in NAME.toml beside it
+    /// Network that turns images into features: NAME.onnx or NAME.onnx.gz, settings in NAME.toml beside it
     #[arg(long, value_name = "NET.onnx")]
     features: Option<PathBuf>,
 
-    /// Network that tells the labels of a picture; without --features its features serve too
+    /// Network that tells the labels of an image; without --features its features serve too
     #[arg(long, value_name = "NET.onnx")]
     referee: Option<PathBuf>,
 
@@ -56,7 +56,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     metrics: Vec<Metric>,
 
-    /// Leave out pictures that cannot be read, and count them
+    /// Leave out images that cannot be read, and count them
     #[arg(long)]
     skip_bad: bool,
 
@@ -68,7 +68,7 @@ pub(crate) struct EvalArgs {
     #[arg(long)]
     no_cache: bool,
 
-    /// Write a page with the table, pictures and plots
+    /// Write a page with the table, images and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -228,11 +228,7 @@ fn remarks(found: &Evaluation, args: &EvalArgs, streams: &mut Streams<'_>) -> Re
         }
     }
     if !found.skipped.is_empty() {
-        writeln!(
-            streams.err,
-            "{} pictures were left out:",
-            found.skipped.len()
-        )?;
+        writeln!(streams.err, "{} images were left out:", found.skipped.len())?;
         for why in &found.skipped {
             writeln!(streams.err, "  {why}")?;
         }

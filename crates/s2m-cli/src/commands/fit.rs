@@ -36,7 +36,7 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["generator", "backbone", "uniform", "class_input", "output", "layout", "range"])]
     from: Option<PathBuf>,
 
-    /// Data: a folder of pictures with labels, or a recipe (.toml)
+    /// Data: a folder of images with labels, or a recipe (.toml)
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
 
@@ -87,7 +87,7 @@ struct GeneratorOptions {
     #[arg(long, value_name = "OUTPUT")]
     output: Option<String>,
 
-    /// Order of a picture's axes [default: told by the channels]
+    /// Order of an image's axes [default: told by the channels]
     #[arg(long, value_enum)]
     layout: Option<LayoutChoice>,
 
@@ -105,7 +105,7 @@ struct FittingOptions {
     #[arg(long, value_enum, conflicts_with_all = ["backbone", "from"])]
     real: Option<WayName>,
 
-    /// Trunk that is trained [default: lenet5 for 28 by 28 in grey, resnet9 for colour, mobilenet-v2 for other pictures]
+    /// Trunk that is trained [default: lenet5 for 28 by 28 in grey, resnet9 for colour, mobilenet-v2 for other images]
     #[arg(long, value_enum, conflicts_with_all = ["backbone", "from"])]
     network: Option<NetworkName>,
 
@@ -168,7 +168,7 @@ enum WayName {
     Shared,
     /// On a trunk that the class head alone has trained
     Frozen,
-    /// On a trunk of its own, which sees blurred pictures
+    /// On a trunk of its own, which sees blurred images
     Smoothed,
 }
 

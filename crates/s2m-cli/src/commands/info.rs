@@ -69,7 +69,7 @@ pub(crate) fn run(args: &InfoArgs, streams: &mut Streams<'_>) -> Result<Answer> 
         });
     let output = &manifest.generator.output;
     let item = if output.is_picture() {
-        "picture"
+        "image"
     } else {
         "point"
     };

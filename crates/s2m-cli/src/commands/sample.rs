@@ -4,12 +4,14 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use s2m::output::Existing;
 use s2m::report::Report;
 use s2m::sample::{self, Request, Wanted, sample};
+use s2m::samplers;
 use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, SampleSettings};
-use s2m::typed::{self, Typed};
+use s2m::typed::Typed;
 use s2m_model::manifest::LabellingModel;
 use serde::Serialize;
 
@@ -69,8 +71,8 @@ pub(crate) struct SampleArgs {
     force: bool,
 
     /// Sampler
-    #[arg(long, value_enum, default_value_t = SamplerName::Reject)]
-    sampler: SamplerName,
+    #[arg(long, default_value = samplers::NAMES[0].0, value_parser = sampler_names())]
+    sampler: String,
 
     #[arg(long, value_name = "TV", help = format!(
         "Distance from the target in total variation, for `reject` and automatic steps of `mh` [default: {DEFAULT_TV}]"
@@ -127,14 +129,11 @@ pub(crate) struct SampleArgs {
     talk: TalkOptions,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SamplerName {
-    /// Independent items within a stated distance of the target
-    Reject,
-    /// The paper's Metropolis-Hastings
-    Mh,
-    /// Systematic resampling out of one pool
-    Resample,
+/// Samplers, as the library lists them.
+fn sampler_names() -> PossibleValuesParser {
+    samplers::NAMES
+        .map(|(name, help)| PossibleValue::new(name).help(help))
+        .into()
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -147,11 +146,7 @@ impl SampleArgs {
     fn settings(&self) -> Result<SampleSettings> {
         let mut typed = Typed {
             seed: self.seed,
-            sampler: match self.sampler {
-                SamplerName::Reject => typed::SamplerName::Reject,
-                SamplerName::Mh => typed::SamplerName::Mh,
-                SamplerName::Resample => typed::SamplerName::Resample,
-            },
+            sampler: Some(self.sampler.clone()),
             tv: self.tv,
             steps: self.steps,
             unique: self.unique,
@@ -236,7 +231,7 @@ impl<'a> From<&'a sample::Answer> for Printed<'a> {
                 query: &refusal.query,
                 samples: 0,
                 why: refusal.failure.to_string(),
-                hint: refusal.advice,
+                hint: &refusal.advice,
             },
         }
     }

@@ -335,7 +335,7 @@ fn logits_that_are_not_numbers_name_the_proposal() {
         assert!(ran.err.starts_with("error: proposal "), "{}", ran.err);
         assert!(
             ran.err
-                .contains("output is NaN\nhint: the networks overflow for this latent"),
+                .contains(" is NaN\nhint: the networks overflow for this latent"),
             "{}",
             ran.err
         );

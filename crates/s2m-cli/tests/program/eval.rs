@@ -214,7 +214,7 @@ fn what_cannot_be_measured_is_named() {
     refused(
         root.path(),
         &between("empty", "real.npy"),
-        "`empty` holds no pictures",
+        "`empty` holds no images",
     );
     refused(
         root.path(),
@@ -229,7 +229,7 @@ fn what_cannot_be_measured_is_named() {
     refused(
         root.path(),
         &between("pictures", "real.npy"),
-        "`pictures` holds pictures, and `real.npy` rows of numbers",
+        "`pictures` holds images, and `real.npy` rows of numbers",
     );
     refused(
         root.path(),
@@ -252,7 +252,7 @@ fn what_cannot_be_measured_is_named() {
         &[&judged[..], &["--label", "A=3,cat"]].concat(),
         "label `A` lists class `cat`; the classes are 0, 1, 2",
     );
-    fs::write(at("pictures").join("4.png"), "not a picture").unwrap();
+    fs::write(at("pictures").join("4.png"), "not an image").unwrap();
     refused(root.path(), &judged, "4.png");
     let ran = run(
         root.path(),
@@ -264,7 +264,7 @@ fn what_cannot_be_measured_is_named() {
         "{}",
         ran.out
     );
-    assert!(ran.err.contains("2 pictures were left out"), "{}", ran.err);
+    assert!(ran.err.contains("2 images were left out"), "{}", ran.err);
     assert!(ran.err.contains("4.png"), "{}", ran.err);
 }
 

@@ -8,6 +8,7 @@ mod damaged;
 mod errors;
 mod eval;
 mod faults;
+mod hostile;
 mod interruption;
 mod memory;
 mod output;

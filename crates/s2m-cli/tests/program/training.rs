@@ -89,7 +89,7 @@ fn experiments_that_cannot_run_say_why_and_write_nothing() {
         ),
         (
             &["table1", "--evaluate-only"],
-            format!("error: this experiment needs pictures\n{data}"),
+            format!("error: this experiment needs images\n{data}"),
         ),
         (
             &["table1", "--data", "nowhere", "--evaluate-only"],

@@ -321,7 +321,7 @@ mod tests {
         let error = log_critical_margin_of(&[0.0, f32::NAN, 0.0], 1.0, &labelling, &query);
         assert_eq!(
             error.unwrap_err().to_string(),
-            "the classifier's class output is NaN"
+            "a logit of the class head is NaN"
         );
     }
 

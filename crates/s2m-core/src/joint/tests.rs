@@ -351,7 +351,7 @@ fn a_weighting_of_sets_refuses_what_is_for_levels() {
     };
     assert_eq!(
         message(calibration(0.5, 1.0)),
-        "an exclusion margin is for the posterior by levels\nhint: --posterior levels"
+        "an exclusion margin is for the posterior by levels\nhint: `posterior = levels`"
     );
     assert!(message(calibration(1.0, 0.0)).starts_with("the temperature of the joint head is 0"));
     let weighting = Weighting::calibrated(query(), labelling(), &calibration(1.0, 1.0)).unwrap();
@@ -364,13 +364,13 @@ fn a_weighting_of_sets_refuses_what_is_for_levels() {
     };
     assert_eq!(
         weighting.log_weight(evidence).unwrap_err().to_string(),
-        "the classifier's joint output is NaN"
+        "a logit of the joint head is NaN"
     );
     let row = [f32::INFINITY, 0.0, 0.0];
     evidence.joint = Some(sets.shape().read(&row));
     assert_eq!(
         weighting.log_weight(evidence).unwrap_err().to_string(),
-        "the classifier's joint output is inf"
+        "a logit of the joint head is inf"
     );
     // Three sets alike: P(A − B) is a third, and other networks say nine tenths of that.
     let row = [1.0; 3];

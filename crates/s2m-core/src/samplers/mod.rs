@@ -417,5 +417,30 @@ fn score(wanted: usize, scored: usize, goal: Goal, found: usize) -> Next {
     }
 }
 
+/// Every sampler, for tests that all of them must pass. A new sampler adds one line.
+#[cfg(test)]
+fn every_sampler(goal: Goal) -> Vec<(&'static str, Box<dyn Sampler>)> {
+    let steps = mh::Steps::Fixed(NonZeroUsize::new(100).expect("100 is not zero"));
+    vec![
+        ("reject", Box::new(reject::Reject::new(goal, 0.01))),
+        ("mh", Box::new(mh::MetropolisHastings::new(goal, steps))),
+        (
+            "mh, automatic K",
+            Box::new(mh::MetropolisHastings::new(
+                goal,
+                mh::Steps::ForDistance(0.01),
+            )),
+        ),
+        (
+            "resample",
+            Box::new(resample::Resample::new(
+                goal,
+                0.37,
+                resample::Copies::Allowed,
+            )),
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests;

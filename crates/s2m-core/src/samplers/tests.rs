@@ -72,31 +72,6 @@ fn goal(samples: usize) -> Goal {
     }
 }
 
-/// Every sampler, for tests that all of them must pass. A new sampler adds one line.
-pub(super) fn every_sampler(samples: usize) -> Vec<(&'static str, Box<dyn Sampler>)> {
-    let goal = goal(samples);
-    let steps = mh::Steps::Fixed(NonZeroUsize::new(100).unwrap());
-    vec![
-        ("reject", Box::new(reject::Reject::new(goal, 0.01))),
-        ("mh", Box::new(mh::MetropolisHastings::new(goal, steps))),
-        (
-            "mh, automatic K",
-            Box::new(mh::MetropolisHastings::new(
-                goal,
-                mh::Steps::ForDistance(0.01),
-            )),
-        ),
-        (
-            "resample",
-            Box::new(resample::Resample::new(
-                goal,
-                0.37,
-                resample::Copies::Allowed,
-            )),
-        ),
-    ]
-}
-
 /// Small exact targets: generator shares and target shares of a few points.
 const TARGETS: [(&[f64], &[f64]); 4] = [
     (&[0.6, 0.3, 0.1], &[0.2, 0.5, 0.3]),
@@ -121,7 +96,7 @@ fn every_sampler_reaches_every_small_exact_target() {
     for (generator, target) in TARGETS {
         let class = Proposals::new(3);
         let at = |k: u64| point(generator, class.uniform(Purpose::Class, k));
-        for (name, mut sampler) in every_sampler(20_000) {
+        for (name, mut sampler) in every_sampler(goal(20_000)) {
             let mut weigh = |k: u64| (target[at(k)] / generator[at(k)]).ln();
             let (draw, _) = drive(sampler.as_mut(), 3, &mut weigh);
             let draw = draw.unwrap();
@@ -142,7 +117,10 @@ fn every_sampler_reaches_every_small_exact_target() {
 #[test]
 fn a_constant_added_to_all_log_weights_keeps_the_same_proposals() {
     let shape = |k: u64| (Proposals::new(5).uniform(Purpose::Class, k) * 6.0).floor() - 3.0;
-    for ((name, mut one), (_, mut two)) in every_sampler(500).into_iter().zip(every_sampler(500)) {
+    for ((name, mut one), (_, mut two)) in every_sampler(goal(500))
+        .into_iter()
+        .zip(every_sampler(goal(500)))
+    {
         let (plain, _) = drive(one.as_mut(), 5, &mut |k| shape(k));
         let (shifted, _) = drive(two.as_mut(), 5, &mut |k| shape(k) + 512.0);
         assert_eq!(plain.unwrap().kept, shifted.unwrap().kept, "{name}");
@@ -152,7 +130,9 @@ fn a_constant_added_to_all_log_weights_keeps_the_same_proposals() {
 #[test]
 fn numbers_that_come_in_blocks_give_the_same_draw_to_the_bit() {
     let shape = |k: u64| (Proposals::new(5).uniform(Purpose::Class, k) * 9.0).sin() * 3.0;
-    for ((name, mut one), (_, mut two)) in every_sampler(5000).into_iter().zip(every_sampler(5000))
+    for ((name, mut one), (_, mut two)) in every_sampler(goal(5000))
+        .into_iter()
+        .zip(every_sampler(goal(5000)))
     {
         let whole = drive(one.as_mut(), 5, &mut |k| shape(k));
         let blocks =
@@ -164,7 +144,7 @@ fn numbers_that_come_in_blocks_give_the_same_draw_to_the_bit() {
 
 #[test]
 fn a_query_without_support_is_unreachable_and_bounded() {
-    for (name, mut sampler) in every_sampler(10) {
+    for (name, mut sampler) in every_sampler(goal(10)) {
         let mut weigh = |k: u64| {
             if k % 100_000 == 7 {
                 0.0
@@ -196,7 +176,7 @@ fn a_query_without_support_is_unreachable_and_bounded() {
 
 #[test]
 fn no_sampler_keeps_a_proposal_outside_the_support() {
-    for (name, mut sampler) in every_sampler(300) {
+    for (name, mut sampler) in every_sampler(goal(300)) {
         let mut weigh = |k: u64| {
             if k.is_multiple_of(7) {
                 0.5

@@ -144,18 +144,18 @@ fn logits_that_are_not_numbers_are_errors() {
     let message = |item: Evidence<'_>| w.log_weight(item).unwrap_err().to_string();
     assert_eq!(
         message(evidence(&[f32::NAN, 0.0])),
-        "the classifier's class output is NaN"
+        "a logit of the class head is NaN"
     );
     let real = Evidence {
         real_logit: f32::INFINITY,
         ..evidence(&[0.0, 0.0])
     };
-    assert_eq!(message(real), "the classifier's real output is inf");
+    assert_eq!(message(real), "a logit of the discriminator is inf");
     let fake = Evidence {
         fake_class_logits: Some(&[0.0, f32::NEG_INFINITY]),
         ..evidence(&[0.0, 0.0])
     };
-    assert_eq!(message(fake), "the classifier's fake_class output is -inf");
+    assert_eq!(message(fake), "a logit of the fake-class head is -inf");
 }
 
 #[test]

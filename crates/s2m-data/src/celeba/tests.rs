@@ -55,7 +55,7 @@ fn check(settings: &Celeba) {
     assert_eq!(parts.validation, Some(vec![1]));
     assert_eq!(bits(&parts.test), [0b10]);
     assert_eq!(parts.notes.len(), 3, "{:?}", parts.notes);
-    assert!(parts.notes[0].starts_with("1 of the 6 pictures of the list are not in `"));
+    assert!(parts.notes[0].starts_with("1 of the 6 images of the list are not in `"));
     assert!(parts.notes[1].starts_with("1 of 5 items have no label and are left out"));
     assert_eq!(parts.notes[2], "no test item has label `Smiling`");
 }
@@ -109,7 +109,7 @@ fn what_does_not_fit_is_refused() {
         (
             "Male Smiling\n".to_owned(),
             "",
-            "`DIR/list_attr_celeba.txt` should have the number of pictures in line 1",
+            "`DIR/list_attr_celeba.txt` should have the number of images in line 1",
         ),
         (
             "1\n".to_owned(),
@@ -155,7 +155,7 @@ fn what_does_not_fit_is_refused() {
         (
             format!("{head}000003.jpg 1 1\n000002.jpg 1 1"),
             "000002.jpg 0",
-            "`DIR/p.tar` holds none of the 2 pictures of the list",
+            "`DIR/p.tar` holds none of the 2 images of the list",
         ),
     ] {
         assert_eq!(with(&attributes, partition), wanted);
@@ -252,7 +252,7 @@ fn celeba_itself_is_read() {
     let parts = settings.read(0).unwrap();
     let seconds = start.elapsed().as_secs_f64();
     let kept = parts.train.len() + parts.test.len();
-    eprintln!("{:.0} pictures a second", kept as f64 / seconds);
+    eprintln!("{:.0} images a second", kept as f64 / seconds);
     assert_eq!(kept, 30_000 - none);
     assert_eq!(parts.train.items.shape, [3, 64, 64]);
     assert_eq!(parts.notes.len(), 2, "{:?}", parts.notes);

@@ -5,6 +5,7 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use proptest::prelude::*;
 
+use super::types::{CHUNK, half};
 use super::*;
 use crate::made::npy;
 

@@ -414,7 +414,7 @@ fn a_file_beyond_the_limit_is_refused() {
     let file = File::create(&path).unwrap();
     file.set_len(1 << 38).unwrap();
     let failure = read(&path).unwrap_err().to_string();
-    let wanted = "huge.png` is longer than 268435456 bytes, the most for a picture";
+    let wanted = "huge.png` is longer than 268435456 bytes, the most for an image";
     assert!(failure.ends_with(wanted), "{failure}");
 }
 

@@ -381,7 +381,7 @@ fn folders_pass_through_one_of_unchanged() {
         assert_eq!((data.train.len(), data.test.len()), (36, 4));
         assert_eq!(data.positives.len(), 32);
         let Values::Bytes(levels) = &data.train.items.values else {
-            panic!("pictures are bytes")
+            panic!("images are bytes")
         };
         for shown in data.positives.iter().chain(&data.validation_positives) {
             let level = usize::from(levels[shown.item as usize]);
@@ -411,7 +411,7 @@ fn observed_labels_are_shown_and_no_others() {
     );
     let data = parse(&from(&source)).load().unwrap();
     let Values::Bytes(levels) = &data.train.items.values else {
-        panic!("pictures are bytes")
+        panic!("images are bytes")
     };
     for shown in data.positives.iter().chain(&data.validation_positives) {
         assert_eq!(shown.label, 1 - levels[shown.item as usize] % 2);

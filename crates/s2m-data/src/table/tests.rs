@@ -56,7 +56,7 @@ fn columns_of_yes_and_no_are_labels() {
     );
     let levels = |data: &crate::Dataset| match &data.items.values {
         crate::Values::Bytes(levels) => levels.clone(),
-        crate::Values::Floats(_) => panic!("pictures are bytes"),
+        crate::Values::Floats(_) => panic!("images are bytes"),
     };
     assert_eq!(levels(&parts.train), [4, 3, 2]);
     assert_eq!(bits(&parts.train), [0b01, 0b10, 0b10]);

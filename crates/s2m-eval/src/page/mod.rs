@@ -89,7 +89,7 @@ fn skipped(reasons: &[String]) -> String {
     }
     let mut html = format!(
         "<details>\n<summary>{} could not be read and were left out</summary>\n<ul>\n",
-        counted(reasons.len(), "picture", "pictures")
+        counted(reasons.len(), "image", "images")
     );
     for reason in reasons {
         let _ = writeln!(html, "<li>{}</li>", escape(reason));
@@ -103,7 +103,7 @@ fn samples(sides: Sides<'_>) -> Result<String, Error> {
     let (title, figures) = match kind {
         Some(Items::Pictures(_)) => {
             let grids = pictures::grids(&sides.real.sets, &sides.generated.sets)?;
-            ("Pictures", grids)
+            ("Images", grids)
         }
         Some(Items::Rows(rows)) if rows.width() == 2 => ("Points", nearness::scatter(sides)),
         _ => return Ok(String::new()),

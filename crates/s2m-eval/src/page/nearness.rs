@@ -1,5 +1,6 @@
 //! How near generated items come to real ones: curves of distances, and all items in the plane.
 
+use s2m_core::setting::Setting;
 use s2m_metrics::nearest::{Nearest, nearest};
 use s2m_metrics::tsne::{TsneSettings, trustworthiness, tsne};
 use s2m_show::page::html::{Digits, count, counted, escape};
@@ -31,7 +32,12 @@ impl Taken {
     /// At most so many items; or why there are no features.
     fn of(seen: &[Seen], most: usize) -> Result<Self, String> {
         let all: Option<Vec<&GivenRows>> = seen.iter().map(|one| one.features.as_ref()).collect();
-        let all = all.ok_or("there are no features: give --features NET.onnx")?;
+        let all = all.ok_or_else(|| {
+            format!(
+                "there are no features: give {}",
+                Setting("features").to("NET.onnx")
+            )
+        })?;
         let places: Vec<(usize, usize)> = (0..all.len())
             .flat_map(|set| (0..all[set].len()).map(move |at| (set, at)))
             .collect();

@@ -58,7 +58,7 @@ fn grid(name: &str, sets: &[ItemSet], most: usize) -> Result<String, Error> {
     let factor = (WIDEST / row).max(1);
     let [width, height] = natural.map(|side| side * factor);
     let address = png_address(&sheet.to_png()?);
-    let (name, of) = (escape(name), counted(all.len(), "picture", "pictures"));
+    let (name, of) = (escape(name), counted(all.len(), "image", "images"));
     let mut html = String::new();
     let _ = writeln!(
         html,

@@ -161,7 +161,7 @@ fn pictures_of_each_query_stand_beside_real_ones() {
     let generated = pictures(&[Some("A"), Some("B"), Some("A + B")], 20, Some(6));
     let html = shown(&real, &generated);
     assert_eq!((grids(&html), plots(&html)), (4, 2));
-    assert!(html.contains("<strong>A + B</strong> 20 of 20 pictures"));
+    assert!(html.contains("<strong>A + B</strong> 20 of 20 images"));
     assert!(html.contains("60 generated items of 3 queries against 30 real ones."));
     assert!(html.contains("Trustworthiness 0."));
     // Queries are columns, groups of the embedding and names of grids.
@@ -217,7 +217,7 @@ fn nothing_from_outside_becomes_part_of_the_page() {
         "{}",
         html.matches(safe).count()
     );
-    assert!(html.contains("1 picture could not be read"));
+    assert!(html.contains("1 image could not be read"));
     assert!(html.contains("0.5000<small>0.2500 to 0.7500</small>"));
 }
 
@@ -227,7 +227,7 @@ fn missing_values_are_dashes_with_numbered_reasons() {
     let generated = pictures(&[None], 12, None);
     let html = shown(&real, &generated);
     assert!(html.contains("<td>–<sup><a href=\"#note-1\">1</a></sup></td>"));
-    assert!(html.contains("<li id=\"note-2\">it needs features: give --features NET.onnx</li>"));
+    assert!(html.contains("<li id=\"note-2\">it needs features: give `features = NET.onnx`</li>"));
     // Eight metrics share one reason.
     assert_eq!(html.matches("href=\"#note-2\"").count(), 8);
     for metric in Metric::ALL {
@@ -242,7 +242,7 @@ fn what_cannot_be_shown_is_one_line() {
         &pictures(&[Some("A")], 12, None),
     );
     assert_eq!((grids(&no_features), plots(&no_features)), (2, 0));
-    let why = "there are no features: give --features NET.onnx.";
+    let why = "there are no features: give `features = NET.onnx`.";
     assert!(no_features.contains(&format!("No curves: {why}")));
     assert!(no_features.contains(&format!("No embedding: {why}")));
 

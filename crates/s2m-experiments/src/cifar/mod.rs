@@ -5,27 +5,25 @@
 //!
 //! - [`chains`]: what is compared, and the paper's figures;
 //! - [`measure`]: accuracy by a referee, and features;
-//! - [`tables`]: the tables and pictures.
+//! - [`tables`]: the tables and pictures;
+//! - [`times`]: what a batch of proposals takes.
 
 mod chains;
 mod measure;
 mod tables;
+mod times;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use s2m::output::write_whole;
 use s2m::samplers::SamplerChoice;
 use s2m::settings::{CalibrationChoice, Overrides};
-use s2m_core::mixture::{Covariance, Mixture};
-use s2m_core::proposals::Proposals;
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
-use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer};
 use s2m_runs::folder::{self, CLASSES, GENERATOR};
 use s2m_show::picture::{Canvas, Section, named_rows};
 use serde::{Deserialize, Serialize};
@@ -39,6 +37,7 @@ use crate::Error;
 
 use chains::{CHAINS, Chain, DATA, From, GAN, Kept, REFEREE, STEPS};
 use measure::{Figures, Gathered, Measured, Measures};
+use times::Times;
 
 /// What a chain leaves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -77,21 +76,6 @@ struct OnTheWay {
     minutes: Option<f64>,
     fid: f64,
 }
-
-/// Milliseconds for a batch of [`TIMED`] proposals.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Times {
-    /// Pictures out of the generator alone, the paper's classifiers over it, and ours.
-    generator: f64,
-    paper: Option<f64>,
-    ours: Option<f64>,
-    /// The paper's classifiers over latents of a mixture.
-    #[serde(default)]
-    adapted: Option<f64>,
-}
-
-/// The paper's batch.
-const TIMED: usize = 64;
 
 /// A training, as its trainer says it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -394,53 +378,6 @@ impl<'a> Workshop<'a> {
         Ok(found)
     }
 
-    /// What a batch of proposals takes, as medians.
-    fn times(&self, networks: &mut Networks<'_, '_>) -> Result<Option<Times>, Error> {
-        let Some(folder) = networks.generator()? else {
-            return Ok(None);
-        };
-        let settings = RunSettings {
-            batch: NonZeroUsize::new(TIMED),
-            ..self.bench.request.machine.run
-        };
-        let runtime = &self.bench.runtime;
-        let alone = Drawn::alone(&folder.join(GENERATOR))?;
-        let renderer = Renderer::of(alone.generator(), runtime, &settings)?;
-        let classes = alone.generator().entry.class.as_ref();
-        let classes = vec![0; classes.map_or(0, |_| TIMED)];
-        let generator = median_of(|numbers| {
-            renderer.render(batch(numbers, &classes))?;
-            Ok(())
-        })?;
-        let latent = alone.generator().entry.latents.first();
-        let mixture = latent.and_then(|latent| adapted(latent.size()));
-        let scored = |folder: Option<PathBuf>, mixture: Option<&Mixture>| {
-            let Some(folder) = folder else {
-                return Ok(None);
-            };
-            let scorer = Scorer::open(&Bundle::open(&folder)?, runtime, &settings)?;
-            let median = median_of(|numbers| {
-                let requested = Requested {
-                    mixture,
-                    ..batch(numbers, &classes)
-                };
-                scorer.score(requested)?;
-                Ok(())
-            });
-            median.map(Some)
-        };
-        let paper = networks.paper()?;
-        Ok(Some(Times {
-            generator,
-            ours: scored(networks.ours()?, None)?,
-            adapted: match &mixture {
-                Some(mixture) => scored(paper.clone(), Some(mixture))?,
-                None => None,
-            },
-            paper: scored(paper, None)?,
-        }))
-    }
-
     /// Features of test items and of our samples in the plane, by joint class; none without features.
     fn embedded(&self, folder: &Path) -> Result<Option<Canvas>, Error> {
         if !self.measures.has_features() {
@@ -626,49 +563,6 @@ type Drawing = (&'static str, Canvas);
 
 /// Items of every joint class and side on the picture of features.
 const EMBEDDED: usize = 150;
-
-/// Batches that are timed, after a few that are not.
-const BATCHES: u64 = 30;
-const UNTIMED: u64 = 5;
-
-/// A mixture as the paper's adaptation has it: eight components around means of their own, one covariance for all.
-fn adapted(size: usize) -> Option<Mixture> {
-    const COMPONENTS: usize = 8;
-    let mut means = vec![0.0; COMPONENTS * size];
-    for (component, mean) in means.chunks_exact_mut(size).enumerate() {
-        mean[component % size] = 1.0;
-    }
-    let mut identity = vec![0.0; size * size];
-    identity.iter_mut().step_by(size + 1).for_each(|v| *v = 1.0);
-    let weights = [1.0 / COMPONENTS as f64; COMPONENTS];
-    Mixture::from_covariances(Covariance::Shared, &weights, &means, &identity).ok()
-}
-
-/// The proposals of one call.
-fn batch<'b>(numbers: &'b [u64], classes: &'b [u32]) -> Requested<'b> {
-    Requested {
-        proposals: Proposals::new(0),
-        mixture: None,
-        numbers,
-        classes,
-    }
-}
-
-/// Median of the milliseconds that some work takes for a batch.
-fn median_of(work: impl Fn(&[u64]) -> Result<(), Error>) -> Result<f64, Error> {
-    let mut taken = Vec::new();
-    for round in 0..UNTIMED + BATCHES {
-        let first = round * TIMED as u64;
-        let numbers: Vec<u64> = (first..first + TIMED as u64).collect();
-        let begin = Instant::now();
-        work(&numbers)?;
-        if round >= UNTIMED {
-            taken.push(begin.elapsed().as_secs_f64() * 1e3);
-        }
-    }
-    taken.sort_by(f64::total_cmp);
-    Ok(taken[taken.len() / 2])
-}
 
 /// How a joint class is drawn from a bundle.
 fn way(query: &Query, from: From) -> Way<'_> {

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{
-    BankError, BankInfo, DESCRIPTION, Folder, LOCK, check_description, part_name, same_bank,
-};
+use super::folder::{Folder, LOCK, read_error, write_error};
+use super::part::part_name;
+use super::write::{check_description, same_bank};
+use super::{BankError, BankInfo, DESCRIPTION};
 use crate::bundle::sha256;
 use crate::disk::{Existing, Kind, Lock, Plan, Staging, StagingError};
 
@@ -85,8 +86,8 @@ fn found(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<PathBuf>, BankErr
             continue;
         }
         let mut inside = Vec::new();
-        for entry in fs::read_dir(path).map_err(super::read_error(path))? {
-            let folder = entry.map_err(super::read_error(path))?.path();
+        for entry in fs::read_dir(path).map_err(read_error(path))? {
+            let folder = entry.map_err(read_error(path))?.path();
             unless_stopped(goes_on, inside.len() as u64)?;
             if is_piece(&folder) {
                 inside.push(folder);
@@ -203,9 +204,9 @@ pub fn extend_while(
             let half = to.with_extension("parquet.tmp");
             let _ = fs::remove_file(&half);
             if fs::hard_link(piece.folder.part(part), &half).is_err() {
-                fs::copy(piece.folder.part(part), &half).map_err(super::write_error(&half))?;
+                fs::copy(piece.folder.part(part), &half).map_err(write_error(&half))?;
             }
-            fs::rename(&half, &to).map_err(super::write_error(&to))?;
+            fs::rename(&half, &to).map_err(write_error(&to))?;
             parts += 1;
             unless_stopped(goes_on, parts)?;
         }
@@ -277,10 +278,10 @@ fn fill(
             let (from, to) = (piece.folder.part(part), staging.path(&part_name(part)));
             // A run of the same request that was stopped may have left it.
             if to.exists() {
-                fs::remove_file(&to).map_err(super::write_error(&to))?;
+                fs::remove_file(&to).map_err(write_error(&to))?;
             }
             if fs::hard_link(&from, &to).is_err() {
-                fs::copy(&from, &to).map_err(super::write_error(&to))?;
+                fs::copy(&from, &to).map_err(write_error(&to))?;
             }
             parts += 1;
             unless_stopped(goes_on, parts)?;

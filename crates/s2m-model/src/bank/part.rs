@@ -1,9 +1,9 @@
 //! One part of a bank: a Parquet file with a column per logit and a row per proposal.
 //!
-//! Parts are written by the crate `parquet` and read by the few lines below. They know the one
-//! layout that we write (plain, uncompressed, one page per column and row group) and look before
-//! every step, so that a damaged file ends in a message: the crate's own reader can be made to
-//! panic, to ask for all memory and to run for hours.
+//! Parts are written by the crate `parquet` and read by the few lines below, which know the one layout that we write (plain,
+//! uncompressed, one page per column and row group) and look before every step: the crate's own reader can be made to panic,
+//! to ask for all memory and to run for hours. It replaces them once invalid bytes are errors there
+//! (<https://github.com/apache/arrow-rs/issues/9742>) and it passes `a_flipped_bit_never_changes_what_is_read`.
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -1,4 +1,10 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+
+use super::folder::write_whole;
 use super::*;
+use crate::journal::Journal;
 
 pub(super) const WANTED: u64 = 21;
 

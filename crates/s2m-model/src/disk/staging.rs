@@ -17,6 +17,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use s2m_core::setting::Setting;
 use thiserror::Error;
 
 use super::lock::{Lock, LockError};
@@ -55,10 +56,10 @@ pub enum StagingError {
     #[error("`{}` is a mount point, which cannot be replaced as a whole\nhint: name a folder inside it", .0.display())]
     MountPoint(PathBuf),
     /// The folder holds something.
-    #[error("`{}` already holds files\nhint: choose another folder, or pass --force to replace it", .0.display())]
+    #[error("`{}` already holds files\nhint: choose another folder, or pass {} to replace it", .0.display(), Setting("force"))]
     Occupied(PathBuf),
     /// The folder has come to hold something while the work went on.
-    #[error("`{}` has come to hold files in the meantime; what was made waits in `{}`\nhint: move them away and run the same command again, or pass --force to replace them", .path.display(), .kept.display())]
+    #[error("`{}` has come to hold files in the meantime; what was made waits in `{}`\nhint: move them away and run the same command again, or pass {} to replace them", .path.display(), .kept.display(), Setting("force"))]
     Appeared {
         /// The folder.
         path: PathBuf,
@@ -66,7 +67,7 @@ pub enum StagingError {
         kept: PathBuf,
     },
     /// The folder is to be replaced and is not of this program.
-    #[error("`{}` was not made by this program as {kind}, so --force does not replace it\nhint: remove it yourself, or choose another folder", .path.display())]
+    #[error("`{}` was not made by this program as {kind}, so {} does not replace it\nhint: remove it yourself, or choose another folder", .path.display(), Setting("force"))]
     NotOurs {
         /// The folder.
         path: PathBuf,

@@ -82,7 +82,7 @@ fn what_is_there_is_kept_unless_it_is_ours_and_shall_go() {
     let kept = words(open(&target, "x", Existing::Keep), root.path());
     assert_eq!(
         kept,
-        "`DIR/out` already holds files\nhint: choose another folder, or pass --force to replace it"
+        "`DIR/out` already holds files\nhint: choose another folder, or pass `force` to replace it"
     );
     let staging = open(&target, "x", Existing::Replace).unwrap();
     staging.write("new", b"x").unwrap();
@@ -93,7 +93,7 @@ fn what_is_there_is_kept_unless_it_is_ours_and_shall_go() {
     let foreign = words(open(&target, "x", Existing::Replace), root.path());
     assert_eq!(
         foreign,
-        "`DIR/out` was not made by this program as samples, so --force does not replace it\n\
+        "`DIR/out` was not made by this program as samples, so `force` does not replace it\n\
          hint: remove it yourself, or choose another folder"
     );
     assert_eq!(names(root.path()), ["out"], "nothing was left behind");

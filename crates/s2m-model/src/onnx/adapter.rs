@@ -42,6 +42,7 @@ pub enum Layout {
 /// What one item looks like at one end of the adapter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemFormat {
+    /// Order of its axes.
     pub layout: Layout,
     /// Sizes in the layout's own order, without the batch.
     pub shape: Vec<usize>,
@@ -73,21 +74,43 @@ pub struct Adapter {
     levels: Option<Levels>,
 }
 
+/// Why the items of a generator cannot be given to a classifier.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum AdapterError {
+    /// A shape that does not fit its layout.
     #[error("a shape in {layout} order wants {} sizes above 0, found {found:?}", .layout.rank())]
-    Shape { layout: Layout, found: Vec<usize> },
+    Shape {
+        /// Which order.
+        layout: Layout,
+        /// What was found.
+        found: Vec<usize>,
+    },
+    /// Items of different sizes.
     #[error(
         "wanted items of the same height, width and channels, found {from:?} from the generator \
          and {to:?} at the classifier"
     )]
-    ItemsDiffer { from: Vec<usize>, to: Vec<usize> },
-    #[error("wanted points or pictures at both ends, found {from} and {to}")]
-    PointsAndPictures { from: Layout, to: Layout },
+    ItemsDiffer {
+        /// The generator's.
+        from: Vec<usize>,
+        /// The classifier's.
+        to: Vec<usize>,
+    },
+    /// Points at one end, images at the other.
+    #[error("wanted points or images at both ends, found {from} and {to}")]
+    PointsAndPictures {
+        /// The generator's.
+        from: Layout,
+        /// The classifier's.
+        to: Layout,
+    },
+    /// A range that is none.
     #[error("a range wants two finite numbers, the smaller first, found {0:?}")]
     Range([f32; 2]),
+    /// A number of bits that no file has.
     #[error("wanted 1 to {MOST_BITS} bits, found {0}")]
     Bits(u8),
+    /// Levels of values that are anywhere.
     #[error("levels of {0} bits want a range")]
     BitsWithoutRange(u8),
 }
@@ -570,7 +593,7 @@ mod tests {
             ),
             (
                 points(&[6]),
-                "wanted points or pictures at both ends, found points and nchw",
+                "wanted points or images at both ends, found points and nchw",
             ),
             (
                 picture(Layout::Nchw, &[1, 2, 3], [1.0, -1.0], None),

@@ -31,57 +31,89 @@ const PREFIX: &str = "backbone/";
 /// Why a network has no features to stand on.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum CutError {
+    /// A file without a graph.
     #[error("it holds no graph")]
     NoGraph,
+    /// Operators that are too old.
     #[error("it uses opset {0}\nhint: export it with opset {OLDEST_OPSET} or later")]
     OldOpset(i64),
+    /// The features are no value of the graph.
     #[error(
         "it computes no value `{name}`; its outputs are {}\nhint: `features` names an output or any other value of the graph",
         list(.known)
     )]
-    NoSuchValue { name: String, known: Vec<String> },
+    NoSuchValue {
+        /// The name asked for.
+        name: String,
+        /// Its outputs.
+        known: Vec<String>,
+    },
+    /// Several outputs, and none was named.
     #[error(
         "it has {} outputs, {}\nhint: name one of them, or another value of the graph, as `features`",
         .0.len(), list(.0)
     )]
     WhichOutput(Vec<String>),
+    /// Features that are the same for all items.
     #[error("`{0}` depends on no input\nhint: name another value as `features`")]
     NoInput(String),
+    /// Several inputs.
     #[error(
         "it takes {} inputs, {}; features come from one, the items\nhint: export it with the others filled in",
         .0.len(), list(.0)
     )]
     Inputs(Vec<String>),
+    /// An input that is not of 32-bit floats.
     #[error(
         "its input `{name}` is {found}, wanted 32-bit floats\nhint: export it in 32-bit floats"
     )]
-    InputElement { name: String, found: PortElement },
+    InputElement {
+        /// Its name.
+        name: String,
+        /// What was found.
+        found: PortElement,
+    },
+    /// An input for batches of one size.
     #[error(
         "its input `{name}` is for batches of {batch}\nhint: export it with a dynamic first axis"
     )]
-    FixedBatch { name: String, batch: i64 },
+    FixedBatch {
+        /// Its name.
+        name: String,
+        /// Items in a batch.
+        batch: i64,
+    },
+    /// An input for items of another shape.
     #[error(
         "its input `{name}` takes items of {}, the data has items of {item:?}\nhint: give the data the network's size, or export the network for the data's",
         sides(.found)
     )]
     InputShape {
+        /// Its name.
         name: String,
         /// Sizes behind the batch; `None` where the file gives no number.
         found: Vec<Option<i64>>,
+        /// Shape of an item of the data.
         item: Vec<usize>,
     },
+    /// Features of a shape that heads cannot stand on.
     #[error(
         "`{name}` is of shape {found:?} for {rows} items, wanted [n, f] or [n, f, height, width]\nhint: name another value as `features`"
     )]
     Shape {
+        /// Which value.
         name: String,
+        /// Its shape.
         found: Vec<i64>,
+        /// Items that were run.
         rows: i64,
     },
+    /// Heads that take something else.
     #[error(
         "the heads do not fit: they must take `{FEATURES}` alone, and no name may be given twice"
     )]
     Heads,
+    /// Items that cannot be brought to its input.
     #[error(transparent)]
     Adapter(#[from] AdapterError),
 }

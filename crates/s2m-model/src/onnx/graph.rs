@@ -38,12 +38,14 @@ pub use layers::{BatchNorm, Conv2d, ConvTranspose2d};
 pub enum Dim {
     /// However many items are run at once; written `n`.
     Batch,
+    /// A number.
     Fixed(usize),
 }
 
 /// Element type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
+    /// 32-bit floats.
     F32,
     /// Class indices.
     I64,
@@ -54,94 +56,150 @@ pub enum Element {
 /// Handle on a value of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
+    /// Its name in the graph.
     pub name: String,
+    /// Its shape, the batch first where it has one.
     pub shape: Vec<Dim>,
+    /// Type of its values.
     pub element: Element,
 }
 
 /// A call that does not fit; `op` is the name of the method.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GraphError {
+    /// An input of another shape.
     #[error("{op}: wanted {input} of shape {}, found {}", Wanted(.wanted), Shown(.found))]
     Shape {
+        /// Which method.
         op: &'static str,
+        /// Which of its inputs.
         input: &'static str,
         /// `None` stands for any size.
         wanted: Vec<Option<Dim>>,
+        /// What was found.
         found: Vec<Dim>,
     },
+    /// An input with another number of axes.
     #[error("{op}: wanted {wanted} axes, found {} in {}", .found.len(), Shown(.found))]
     Rank {
+        /// Which method.
         op: &'static str,
+        /// What was wanted.
         wanted: &'static str,
+        /// What was found.
         found: Vec<Dim>,
     },
+    /// An input of another type.
     #[error("{op}: wanted {wanted} values, found {found} in `{name}`")]
     Element {
+        /// Which method.
         op: &'static str,
+        /// What was wanted.
         wanted: Elements,
+        /// What was found.
         found: Element,
+        /// Of which value.
         name: String,
     },
+    /// Two shapes that do not fit together.
     #[error("{op}: wanted shapes that broadcast, found {} and {}", Shown(.left), Shown(.right))]
     Broadcast {
+        /// Which method.
         op: &'static str,
+        /// Shape of the first.
         left: Vec<Dim>,
+        /// Shape of the second.
         right: Vec<Dim>,
     },
+    /// An axis that is not there.
     #[error("{op}: wanted an axis below {}, found {axis} for {}", .shape.len(), Shown(.shape))]
     Axis {
+        /// Which method.
         op: &'static str,
+        /// Which axis.
         axis: usize,
+        /// Of which shape.
         shape: Vec<Dim>,
     },
+    /// The axis of the batch, where a fixed size is needed.
     #[error("{op}: wanted an axis of fixed size, found axis {axis}, the batch, of {}", Shown(.shape))]
     BatchAxis {
+        /// Which method.
         op: &'static str,
+        /// Which axis.
         axis: usize,
+        /// Of which shape.
         shape: Vec<Dim>,
     },
+    /// An order of axes that is none.
     #[error("{op}: wanted a permutation of the axes of {}, found {permutation:?}", Shown(.shape))]
     Permutation {
+        /// Which method.
         op: &'static str,
+        /// The order given.
         permutation: Vec<usize>,
+        /// Of which shape.
         shape: Vec<Dim>,
     },
+    /// A number that is not possible.
     #[error("{op}: wanted {wanted}, found {found}")]
     Setting {
+        /// Which method.
         op: &'static str,
+        /// What was wanted.
         wanted: &'static str,
+        /// What was found.
         found: usize,
     },
+    /// A range that leaves the axis.
     #[error("slice: wanted a range within 0..{size}, found {start}..{end}")]
     Slice {
+        /// Size of the axis.
         size: usize,
+        /// First index.
         start: usize,
+        /// Index behind the last.
         end: usize,
     },
+    /// Items that do not fill a shape.
     #[error("{op}: wanted items that fill {wanted:?}, found {}", Shown(.found))]
     Items {
+        /// Which method.
         op: &'static str,
+        /// What was wanted.
         wanted: Vec<usize>,
+        /// What was found.
         found: Vec<Dim>,
     },
+    /// A constant of too many or too few values.
     #[error(
         "constant `{name}` of shape {dims:?}: wanted as many values as that holds, found {found}"
     )]
     Length {
+        /// Which constant.
         name: String,
+        /// The shape given.
         dims: Vec<usize>,
+        /// Values given.
         found: usize,
     },
+    /// A name that is given twice.
     #[error("the name `{0}` is already taken")]
     NameTaken(String),
+    /// A value of another graph.
     #[error("{op}: `{name}` is not a value of this graph")]
-    Stranger { op: &'static str, name: String },
+    Stranger {
+        /// Which method.
+        op: &'static str,
+        /// Which value.
+        name: String,
+    },
 }
 
 /// Element types that an operator takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Elements {
+    /// One type alone.
     Only(Element),
     /// `f32` or `i64`.
     Numbers,

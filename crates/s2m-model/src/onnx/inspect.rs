@@ -11,14 +11,18 @@ use super::proto::{
 /// Inputs that a caller must feed and outputs that a caller may ask for, in the file's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
+    /// What a caller must feed.
     pub inputs: Vec<Port>,
+    /// What a caller may ask for.
     pub outputs: Vec<Port>,
 }
 
 /// One input or output as the file declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
+    /// Its name.
     pub name: String,
+    /// Type of its values.
     pub element: PortElement,
     /// `None` when the file does not even say how many axes there are; a `None` axis has a name
     /// or nothing instead of a size.
@@ -28,8 +32,11 @@ pub struct Port {
 /// Element type of an input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortElement {
+    /// 32-bit floats.
     F32,
+    /// 64-bit integers.
     I64,
+    /// Conditions.
     Bool,
     /// Another number of `TensorProto.DataType`.
     Other(i32),

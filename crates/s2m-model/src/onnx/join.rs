@@ -23,10 +23,15 @@ use super::proto::{
 /// What to join, and where.
 #[derive(Debug, Clone, Copy)]
 pub struct Join<'a> {
+    /// The first model.
     pub generator: &'a ModelProto,
+    /// The second model.
     pub classifier: &'a ModelProto,
+    /// What happens between the two.
     pub adapter: &'a Adapter,
+    /// Output that holds the items.
     pub generator_output: &'a str,
+    /// Input that takes them.
     pub classifier_input: &'a str,
     /// Outputs of the classifier, each with the name that it has in the joined model.
     pub outputs: &'a [(&'a str, &'a str)],
@@ -35,65 +40,117 @@ pub struct Join<'a> {
 /// One of the two models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
+    /// The first.
     Generator,
+    /// The second.
     Classifier,
 }
 
 /// Why two models cannot become one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotJoinable {
+    /// A file without a graph.
     #[error("the {0} has no graph")]
     NoGraph(Network),
+    /// Functions of its own.
     #[error("the {0} has functions of its own")]
     Functions(Network),
+    /// Graphs for training.
     #[error("the {0} carries training graphs")]
     TrainingInfo(Network),
+    /// Weights in another file.
     #[error("the {network} keeps weights in another file, `{path}`")]
-    ExternalData { network: Network, path: String },
+    ExternalData {
+        /// Which of the two.
+        network: Network,
+        /// Which file.
+        path: String,
+    },
+    /// A graph inside a node.
     #[error("the {network} has a graph inside node `{node}`")]
-    Subgraph { network: Network, node: String },
+    Subgraph {
+        /// Which of the two.
+        network: Network,
+        /// Which node.
+        node: String,
+    },
+    /// Sparse weights.
     #[error("the {0} has sparse weights")]
     SparseInitializer(Network),
+    /// Operators that are too old.
     #[error("the {network} uses opset {found}, wanted {OLDEST_OPSET} or later")]
-    OldOpset { network: Network, found: i64 },
+    OldOpset {
+        /// Which of the two.
+        network: Network,
+        /// What was found.
+        found: i64,
+    },
+    /// Operators of different versions.
     #[error(
         "the generator uses opset {generator} and the classifier opset {classifier}, wanted the same"
     )]
-    DifferentOpsets { generator: i64, classifier: i64 },
+    DifferentOpsets {
+        /// The generator's.
+        generator: i64,
+        /// The classifier's.
+        classifier: i64,
+    },
+    /// Operators of another set in different versions.
     #[error("operators of `{domain}` are wanted in version {first} and in version {second}")]
     DifferentVersions {
+        /// Which set of operators.
         domain: String,
+        /// One version.
         first: i64,
+        /// The other version.
         second: i64,
     },
+    /// An output that is not there.
     #[error("the {network} has no output `{name}`, it has {}", list(.known))]
     NoSuchOutput {
+        /// Which of the two.
         network: Network,
+        /// Which one.
         name: String,
+        /// Those that there are.
         known: Vec<String>,
     },
+    /// An input that is not there.
     #[error("the {network} has no input `{name}`, it has {}", list(.known))]
     NoSuchInput {
+        /// Which of the two.
         network: Network,
+        /// Which one.
         name: String,
+        /// Those that there are.
         known: Vec<String>,
     },
+    /// A classifier that takes more than items.
     #[error("the classifier has a second input, `{0}`")]
     SecondInput(String),
+    /// A value that is not of 32-bit floats.
     #[error("`{name}` of the {network} is {found}, wanted f32")]
     NotFloat {
+        /// Which of the two.
         network: Network,
+        /// Which one.
         name: String,
+        /// What was found.
         found: PortElement,
     },
+    /// Items of another shape.
     #[error("`{name}` of the {network} has items of {}, wanted {wanted:?}", items(.found))]
     Shape {
+        /// Which of the two.
         network: Network,
+        /// Which one.
         name: String,
+        /// What was wanted.
         wanted: Vec<usize>,
         /// Sizes with the batch; `None` where the file gives no number.
         found: Vec<Option<i64>>,
     },
+    /// A name that both have.
     #[error("the name `{0}` would be given twice in the joined model")]
     NameTaken(String),
 }

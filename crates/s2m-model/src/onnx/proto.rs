@@ -7,6 +7,11 @@
 //!
 //! Reference: <https://github.com/onnx/onnx/blob/main/onnx/onnx.proto>.
 
+#![expect(
+    missing_docs,
+    reason = "fields and variants are those of `onnx.proto`, which says what they mean"
+)]
+
 use prost::{Message, Oneof};
 
 /// `TensorProto.DataType` of the element types that this workspace writes.

@@ -74,7 +74,7 @@ fn flat_items_are_pictures_where_the_data_has_pictures_of_as_many_numbers() {
     );
     assert_eq!(
         decided,
-        "items: 12 numbers each, taken as pictures of 2 by 2 pixels in colour (NCHW), as in the data, values from 0 to 1"
+        "items: 12 numbers each, taken as images of 2 by 2 pixels in colour (NCHW), as in the data, values from 0 to 1"
     );
     let (item, _) = flat(Some(LayoutName::Nhwc), [2, 2, 3]);
     assert_eq!(
@@ -90,7 +90,7 @@ fn flat_items_are_pictures_where_the_data_has_pictures_of_as_many_numbers() {
 fn what_is_decided_is_said_and_can_be_said_otherwise() {
     let bytes = || generator(&[3, 2, 2], 3.0, 0.0).to_bytes();
     let error = found(bytes(), 2, &Said::default()).unwrap_err().to_string();
-    assert!(error.contains("--range LOW,HIGH"), "{error}");
+    assert!(error.contains("`range = LOW,HIGH`"), "{error}");
     let said = Said {
         uniform: vec!["z".to_owned()],
         range: Some([-3.0, 3.0]),
@@ -103,7 +103,7 @@ fn what_is_decided_is_said_and_can_be_said_otherwise() {
         probed.decided,
         [
             "noise: input `z` of shape [3], uniform on (-1, 1)",
-            "items: pictures of 2 by 2 pixels in colour (NCHW), values from -3 to 3"
+            "items: images of 2 by 2 pixels in colour (NCHW), values from -3 to 3"
         ]
     );
     let said = Said {

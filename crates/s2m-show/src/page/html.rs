@@ -131,8 +131,8 @@ mod tests {
     fn counts_have_their_thousands_apart() {
         let found = [0, 999, 1000, 1_234_567].map(count);
         assert_eq!(found, ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!(counted(1, "picture", "pictures"), "1 picture");
-        assert_eq!(counted(0, "picture", "pictures"), "0 pictures");
+        assert_eq!(counted(1, "image", "images"), "1 image");
+        assert_eq!(counted(0, "image", "images"), "0 images");
     }
 
     #[test]

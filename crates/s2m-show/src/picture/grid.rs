@@ -313,28 +313,28 @@ mod tests {
                 width: 0,
                 ..good.clone()
             }),
-            "a picture needs at least one pixel, got 0 x 2"
+            "an image needs at least one pixel, got 0 x 2"
         );
         assert_eq!(
             message(Picture {
                 channels: 5,
                 ..good.clone()
             }),
-            "a picture has 1 to 4 channels, got 5"
+            "an image has 1 to 4 channels, got 5"
         );
         assert_eq!(
             message(Picture {
                 bits: 3,
                 ..good.clone()
             }),
-            "a picture has 1, 2, 4, 8 or 16 bits for each level, got 3"
+            "an image has 1, 2, 4, 8 or 16 bits for each level, got 3"
         );
         assert_eq!(
             message(Picture {
                 width: 5,
                 ..good.clone()
             }),
-            "a picture of 5 x 2 with 3 channels needs 30 levels, got 12"
+            "an image of 5 x 2 with 3 channels needs 30 levels, got 12"
         );
         let mut levels = good.levels.clone();
         levels[7] = 16;
@@ -349,7 +349,7 @@ mod tests {
         let items = [sample(2, 3, 1, 8), sample(2, 3, 3, 8), sample(3, 2, 1, 8)];
         assert_eq!(
             image_grid(&items, None).unwrap_err().to_string(),
-            "picture 2 of the grid is (3, 2) pixels, the first is (2, 3)"
+            "image 2 of the grid is (3, 2) pixels, the first is (2, 3)"
         );
     }
 

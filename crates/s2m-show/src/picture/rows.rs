@@ -256,7 +256,7 @@ mod tests {
         }];
         assert_eq!(
             named_rows(&sections).unwrap_err().to_string(),
-            "picture 2 of the grid is (14, 28) pixels, the first is (28, 28)"
+            "image 2 of the grid is (14, 28) pixels, the first is (28, 28)"
         );
     }
 }

@@ -3,6 +3,8 @@ use std::fs;
 use tch::Device;
 use tempfile::{TempDir, tempdir};
 
+use s2m_runs::classifier::TrunkSettings;
+
 use super::*;
 use crate::device::DeviceChoice;
 use crate::export::{self, Input};
@@ -328,7 +330,7 @@ fn pictures_that_a_run_file_cannot_use_are_refused() {
     // What a referee says.
     let own = toml::from_str("kind = \"onnx\"\nfile = \"features.onnx\"").unwrap();
     let generators = Generators::open(&settings(&folder.path().join("one"), ""), &machine);
-    let error = trunk(&own, &generators.unwrap().loaded[0]).unwrap_err();
+    let error = Trunk::of(&own, &generators.unwrap().loaded[0]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "`onnx` is for classifiers, whose heads stand on it; here a network is trained whole"

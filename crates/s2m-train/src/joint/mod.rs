@@ -12,20 +12,23 @@
 //! how likely held-out items are to show the label that they show. No full label is ever read.
 //!
 //! - `folds`: who judges what;
-//! - `lesson`: one training of several networks, and what they say.
+//! - `lesson`: one training of several networks, and what they say;
+//! - `teaching`: what a training is given, its networks and their scores;
+//! - `learnt`: what the next training and the files take of it.
 //!
 //! A training that is finished stays in a folder of its own, so that an interrupted run goes on and several ways to fit
 //! D_v stand on one student.
 
 mod folds;
+mod learnt;
 mod lesson;
+mod teaching;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use s2m_core::density::Labelling;
 use s2m_core::joint::LabelSets;
 use s2m_core::joint::targets::{Census, Showing, paired_gain, softmax};
 use s2m_data::recipe::DataRecipe;
-use s2m_model::manifest::JointEntry;
 use s2m_runs::ClassifierSettings;
 use s2m_runs::classifier::JointSettings;
 use s2m_runs::classifier::TrunkSettings;
@@ -34,140 +37,28 @@ use s2m_runs::parts::OptimizerSettings;
 use s2m_runs::parts::Precision;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tch::{Device, Tensor};
+use tch::Tensor;
 
 use crate::bundle::labelling_entry;
-use crate::checkpoint::{self, Form};
 use crate::device::Machine;
-use crate::feed::{Feed, Pool, Source, shown};
+use crate::feed::shown;
 use crate::folder::RunFolder;
 use crate::generators::Generators;
-use crate::networks::Mode;
-use crate::networks::classifier::{JOINT, SetOutputs, Trunk, member_name};
+use crate::networks::classifier::Trunk;
 use crate::networks::student::Student;
-use crate::noise::{self, Purpose};
-use crate::parameters::{Parameters, Weights};
+use crate::parameters::Parameters;
 use crate::replica::{Replica, scaled};
-use crate::trained::{Start, Trained};
-use crate::training::{self, Plan};
 
 use folds::Folds;
-use lesson::{Bench, Best, Held, Kept, Lesson, Look, Score, judge, log_softmax, score};
-
-/// Later rounds go on from the students of the round before, in so many times fewer passes.
-const SHORTER: u64 = 3;
+pub use learnt::{Learnt, OwnSets};
+use lesson::{Held, judge, log_softmax};
+use teaching::{Given, Taught, pick};
 
 /// The student of all items begins anew, and so takes more passes than each round.
 const LONGER: u64 = 2;
 
 /// Rounds end after so many that were no better than the best before.
 const PATIENCE: usize = 2;
-
-/// What a run has learnt about label sets.
-pub struct Learnt {
-    pub sets: LabelSets,
-    /// Trunk, class and set outputs of every replica's student.
-    pub network: Student,
-    pub student: Parameters,
-    /// For every replica the networks of its folds, one replica each.
-    pub members: Vec<Vec<Parameters>>,
-    /// What balanced draws have changed in the outputs, replica by replica; empty without.
-    pub shifts: Vec<Vec<f64>>,
-}
-
-/// The outputs per label set of one replica, as files have them.
-pub struct OwnSets {
-    sets: LabelSets,
-    network: Student,
-    parameters: Vec<Parameters>,
-    /// The student's weights, and those of the folds' networks; what balanced draws changed is taken back.
-    weights: Vec<Weights>,
-    shift: Vec<f64>,
-}
-
-impl Learnt {
-    /// What one replica has learnt.
-    pub fn of(&self, replica: usize) -> Result<OwnSets> {
-        let shift = self.shifts[replica].clone();
-        let everyone = |own: &Parameters| own.select(&[0]);
-        let mut parameters = vec![self.student.select(&[replica as i64])];
-        parameters.extend(self.members[replica].iter().map(everyone));
-        let weights = parameters
-            .iter()
-            .map(|own| {
-                let mut weights = own.replica(0)?;
-                let (_, bias) = weights
-                    .get_mut("joint.bias")
-                    .context("weight `joint.bias` is missing")?;
-                for (bias, shift) in bias.iter_mut().zip(&shift) {
-                    *bias = (f64::from(*bias) - shift) as f32;
-                }
-                Ok(weights)
-            })
-            .collect::<Result<_>>()?;
-        Ok(OwnSets {
-            sets: self.sets.clone(),
-            network: self.network.clone(),
-            parameters,
-            weights,
-            shift,
-        })
-    }
-
-    /// Gives a trunk and a class head their first weights: the student's.
-    pub fn start(&self, class: &mut Parameters) -> Result<()> {
-        let student = self.student.specs().iter().zip(self.student.views());
-        let named: std::collections::BTreeMap<&str, &Tensor> = student
-            .map(|(spec, view)| (spec.name.as_str(), view))
-            .collect();
-        let tensors = class
-            .specs()
-            .iter()
-            .map(|spec| {
-                let found = named.get(spec.name.as_str()).copied();
-                found.with_context(|| format!("the student has no weight `{}`", spec.name))
-            })
-            .collect::<Result<Vec<_>>>()?;
-        class.set_all(&tensors);
-        Ok(())
-    }
-}
-
-impl OwnSets {
-    /// Weights for a file.
-    pub fn outputs(&self) -> SetOutputs<'_> {
-        SetOutputs {
-            student: &self.weights[0],
-            members: &self.weights[1..],
-        }
-    }
-
-    /// How a bundle writes the outputs.
-    pub fn entry(&self) -> JointEntry {
-        let members = (0..self.weights.len() - 1).map(member_name).collect();
-        JointEntry::of(JOINT, &self.sets, members)
-    }
-
-    /// What the networks say about items `[1, items, size]`, by the names of their outputs.
-    pub fn said(&self, x: &Tensor) -> Vec<(String, Tensor)> {
-        let shift: Vec<f32> = self.shift.iter().map(|&shift| shift as f32).collect();
-        let said = |(at, own): (usize, &Parameters)| {
-            let name = at
-                .checked_sub(1)
-                .map_or_else(|| JOINT.to_owned(), member_name);
-            let joint = self.network.forward(own.views(), x, Mode::Evaluation).joint;
-            let joint = joint.unwrap_or_else(|| x.shallow_clone());
-            if shift.is_empty() {
-                return (name, joint);
-            }
-            (
-                name,
-                joint - Tensor::from_slice(&shift).to_device(x.device()),
-            )
-        };
-        self.parameters.iter().enumerate().map(said).collect()
-    }
-}
 
 /// Everything that the trainings of label sets depend on.
 #[derive(Serialize)]
@@ -209,13 +100,6 @@ struct Work<'a> {
     /// One per data set.
     held: Vec<Held>,
     classes: usize,
-}
-
-/// A training's networks, fold by fold and replica by replica, with their scores on held-out items.
-struct Taught {
-    weights: Parameters,
-    scores: Vec<Score>,
-    steps: Vec<u64>,
 }
 
 /// Learns label sets where a run file asks for it, or by default where there are two labels or more.
@@ -377,213 +261,6 @@ impl Work<'_> {
         let targets: Vec<Vec<f32>> = self.owns.iter().map(truth).collect();
         let mut report = vec![json!({ "supervised": true }); self.owns.len()];
         self.teach_student(sets, &showings, &targets, Vec::new(), &mut report)
-    }
-
-    /// What balanced draws change for one replica.
-    fn look(&self, replica: usize, showing: Option<&Showing>) -> Look {
-        let mirrored = match self.settings.augment {
-            Some(augment) if augment.flip => self.trunk.picture(),
-            _ => None,
-        };
-        let (_, data) = self.generators.data(replica);
-        let ratios: Vec<f64> = data
-            .observed
-            .iter()
-            .map(|share| share * self.classes as f64)
-            .collect();
-        let (mut class_shift, mut joint_shift) = (Vec::new(), Vec::new());
-        if self.settings.balance {
-            class_shift = ratios.iter().map(|ratio| ratio.ln()).collect();
-            let drawn: Vec<f64> = ratios.iter().map(|ratio| ratio.recip()).collect();
-            joint_shift = showing.map_or_else(Vec::new, |showing| showing.log_draw_ratios(&drawn));
-        }
-        Look {
-            class_shift,
-            joint_shift,
-            mirrored,
-        }
-    }
-
-    /// Trains one network per fold and replica, on labels or on targets, anew or from the same fold's network of
-    /// the round before, and judges them by held-out items.
-    fn teach(
-        &self,
-        name: &str,
-        showings: Option<&[Showing]>,
-        targets: Option<&[Vec<f32>]>,
-        from: Option<&Parameters>,
-    ) -> Result<Taught> {
-        let folds = self.joint.folds;
-        let owners: Vec<usize> = (0..self.owns.len() * folds).map(|at| at / folds).collect();
-        let parts: Vec<Source<'_>> = (0..owners.len())
-            .map(|at| Source {
-                data: self.owns[owners[at]].data,
-                shows: Box::new(move |showing| {
-                    self.owns[at / folds].folds.teaches(at % folds, showing)
-                }),
-            })
-            .collect();
-        let items = self.items.shallow_clone();
-        let sources: Vec<usize> = (0..owners.len()).collect();
-        let feed = Feed::of(&self.generators.loaded, &parts, &sources, items);
-        let epochs = self.epochs();
-        let lesson = Given {
-            showings,
-            targets,
-            from,
-            passes: from.map_or(epochs, |_| epochs.div_ceil(SHORTER)),
-        };
-        self.train(name, &owners, feed, &lesson)
-    }
-
-    /// Titles of a training's networks, and what their random numbers are keyed by: the replica, the training and the
-    /// fold, whoever else is trained.
-    fn named(&self, name: &str, owners: &[usize]) -> (Vec<Replica>, Vec<u64>) {
-        let one = |(at, &owner): (usize, &usize)| {
-            let replica = &self.generators.replicas[owner];
-            let first = owners.iter().position(|other| *other == owner);
-            let own = format!("{name} {}", at - first.unwrap_or(0));
-            let titled = Replica {
-                name: format!("{} network {at}", replica.name),
-                ..replica.clone()
-            };
-            (titled, noise::key(replica.key(), Purpose::Weights, &own))
-        };
-        owners.iter().enumerate().map(one).unzip()
-    }
-
-    /// Judges networks by held-out items.
-    fn scores(
-        &self,
-        network: &Student,
-        weights: &Parameters,
-        owners: &[usize],
-        looks: &[Look],
-        showings: Option<&[Showing]>,
-    ) -> Result<Vec<Score>> {
-        let one = |(at, &owner): (usize, &usize)| {
-            let own = weights.select(&[at as i64]);
-            let held = &self.held[self.owns[owner].data];
-            let logits = judge(network, &own, &held.items, &looks[at])?;
-            let showing = showings.map(|showings| &showings[owner]);
-            score(&logits, self.classes, &held.labels, showing)
-        };
-        owners.iter().enumerate().map(one).collect()
-    }
-
-    /// Trains networks of these owners, or takes what an earlier run has left.
-    fn train(&self, name: &str, owners: &[usize], feed: Feed, given: &Given<'_>) -> Result<Taught> {
-        let Given {
-            showings,
-            targets,
-            from,
-            passes,
-        } = *given;
-        let network = Student {
-            trunk: self.trunk.clone(),
-            classes: self.classes as i64,
-            sets: showings.map(|showings| showings[0].sets().outputs() as i64),
-        };
-        let (replicas, keys) = self.named(name, owners);
-        let looks: Vec<Look> = owners
-            .iter()
-            .map(|&owner| self.look(owner, showings.map(|showings| &showings[owner])))
-            .collect();
-        let folder = self.folder.inside(name);
-        let device = self.machine.device;
-        let (best, weights) = (
-            folder.join("best.safetensors"),
-            folder.join("weights.safetensors"),
-        );
-        let steps = self.steps(owners, &feed, passes);
-        let plan_name = format!("label sets, {name}");
-        let plan = Plan {
-            what: &plan_name,
-            steps,
-            log_every: self.settings.log_every,
-            checkpoint_every: self.settings.checkpoint_every,
-            replicas: &replicas,
-            keys: &keys,
-            origin: &self.generators.sha256,
-            form: Form::default(),
-        };
-        plan.check()?;
-        self.settings.optimizer.check(steps)?;
-        let start = Start {
-            keys: &keys,
-            optimizer: self.settings.optimizer,
-            steps,
-            device,
-        };
-        let mut trained = Trained::new("student", network.specs(), &start);
-        self.generators
-            .standardise_each(&feed, &trained.parameters, owners);
-        if let Some(from) = from {
-            let views: Vec<&Tensor> = from.views().iter().collect();
-            trained.parameters.set_all(&views);
-        }
-        let done = weights.is_file();
-        let left = if done { &weights } else { &best };
-        let mut kept = Kept {
-            lesson: Lesson {
-                network: &network,
-                trained,
-                feed,
-                targets: targets.map(|targets| on_device(targets, owners, &network, device)),
-                pool: if self.settings.balance {
-                    Pool::Balanced
-                } else {
-                    Pool::All
-                },
-                batch: self.settings.batch,
-                steps,
-                augment: self.settings.augment.zip(self.trunk.picture()),
-                judges: owners
-                    .iter()
-                    .zip(&looks)
-                    .map(|(&owner, look)| Bench {
-                        held: &self.held[self.owns[owner].data],
-                        look,
-                        showing: showings.map(|showings| &showings[owner]),
-                    })
-                    .collect(),
-                best: Best::open(left, "student", &network, owners.len(), device)?,
-            },
-            path: best.clone(),
-            name: "student",
-        };
-        if !done {
-            training::run(&mut kept, &plan, &folder, self.machine)?;
-            kept.lesson.best.write(&weights, "student")?;
-            lesson::forget(&best);
-            lesson::forget(&folder.join(checkpoint::FILE));
-        }
-        let steps = kept.lesson.best.step.clone();
-        let weights = kept
-            .lesson
-            .best
-            .weights
-            .take()
-            .context("a training leaves networks")?;
-        Ok(Taught {
-            scores: self.scores(&network, &weights, owners, &looks, showings)?,
-            weights,
-            steps,
-        })
-    }
-
-    /// Steps of a training whose networks draw from a feed.
-    fn steps(&self, owners: &[usize], feed: &Feed, passes: u64) -> u64 {
-        let most = (0..owners.len() as i64)
-            .map(|at| feed.count(at))
-            .max()
-            .unwrap_or(1);
-        passes.saturating_mul(most.div_ceil(self.settings.batch.unsigned_abs()))
-    }
-
-    /// Passes of a training that begins anew.
-    fn epochs(&self) -> u64 {
-        self.joint.epochs.unwrap_or(self.settings.epochs)
     }
 
     /// The showings that a network judges, and their items.
@@ -823,97 +500,4 @@ impl Work<'_> {
             shifts,
         })
     }
-}
-
-impl Taught {
-    fn of(&self, owner: usize, folds: usize) -> &[Score] {
-        &self.scores[owner * folds..(owner + 1) * folds]
-    }
-
-    /// Log likelihood of each held-out label, the mean over the networks of a replica's folds.
-    fn mean_of(&self, owner: usize, folds: usize) -> Vec<f64> {
-        let scores = self.of(owner, folds);
-        let mean =
-            |at: usize| scores.iter().map(|s| s.log_likelihoods[at]).sum::<f64>() / folds as f64;
-        (0..scores[0].log_likelihoods.len()).map(mean).collect()
-    }
-
-    /// Mean negative log likelihood of held-out labels.
-    fn nll(&self, owner: usize, folds: usize) -> f64 {
-        let values = self.mean_of(owner, folds);
-        -values.iter().sum::<f64>() / values.len() as f64
-    }
-}
-
-/// What a training is given.
-#[derive(Clone, Copy)]
-struct Given<'a> {
-    /// What sets show, replica by replica; none for class networks.
-    showings: Option<&'a [Showing]>,
-    targets: Option<&'a [Vec<f32>]>,
-    /// Weights to go on from.
-    from: Option<&'a Parameters>,
-    /// Passes over the items.
-    passes: u64,
-}
-
-/// For every replica the networks of the training that it chose.
-fn pick(tried: &[&Taught], chosen: &[usize], folds: usize) -> Taught {
-    let rows = |owner: usize| {
-        (owner * folds..(owner + 1) * folds)
-            .map(|at| at as i64)
-            .collect::<Vec<_>>()
-    };
-    let parts: Vec<Parameters> = chosen
-        .iter()
-        .enumerate()
-        .map(|(owner, &at)| tried[at].weights.select(&rows(owner)))
-        .collect();
-    let views = |at: usize| {
-        Tensor::cat(
-            &parts
-                .iter()
-                .map(|part| part.views()[at].detach())
-                .collect::<Vec<_>>(),
-            0,
-        )
-    };
-    let specs = parts[0].specs().to_vec();
-    let tensors: Vec<Tensor> = (0..specs.len()).map(views).collect();
-    Taught {
-        weights: Parameters::from_tensors(specs, &tensors),
-        scores: chosen
-            .iter()
-            .enumerate()
-            .flat_map(|(owner, &at)| tried[at].of(owner, folds).to_vec())
-            .collect(),
-        steps: chosen
-            .iter()
-            .enumerate()
-            .flat_map(|(owner, &at)| tried[at].steps[owner * folds..(owner + 1) * folds].to_vec())
-            .collect(),
-    }
-}
-
-/// Targets of all owners on the device, and where those of each network begin.
-fn on_device(
-    targets: &[Vec<f32>],
-    owners: &[usize],
-    network: &Student,
-    device: Device,
-) -> (Tensor, Tensor) {
-    let outputs = network.sets.unwrap_or(1);
-    let mut firsts = vec![0_i64];
-    for own in targets {
-        firsts.push(firsts[firsts.len() - 1] + own.len() as i64 / outputs);
-    }
-    let rows: Vec<Tensor> = targets
-        .iter()
-        .map(|own| Tensor::from_slice(own).view([-1, outputs]))
-        .collect();
-    let first: Vec<i64> = owners.iter().map(|&owner| firsts[owner]).collect();
-    (
-        Tensor::cat(&rows, 0).to_device(device),
-        Tensor::from_slice(&first).to_device(device).unsqueeze(1),
-    )
 }

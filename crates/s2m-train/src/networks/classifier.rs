@@ -6,9 +6,11 @@
 //! its own, which sees items after a 3×3 binomial blur.
 
 use anyhow::{Result, bail, ensure};
+use s2m_data::recipe::Loaded;
 use s2m_model::onnx::backbone::FEATURES;
 use s2m_model::onnx::graph::{self, Conv2d, GraphBuilder};
 use s2m_runs::Way;
+use s2m_runs::classifier::TrunkSettings;
 use s2m_runs::parts::Precision;
 use tch::Tensor;
 
@@ -17,7 +19,7 @@ use super::given::{self, Given};
 use super::lenet5;
 use super::mlp::{End, Mlp};
 use super::mobilenet_v2::{self, MobileNetV2};
-use super::resnet9::ResNet9;
+use super::resnet9::{self, ResNet9};
 use super::{Mode, linear, linear_onnx};
 use crate::parameters::{Spec, Weights};
 
@@ -34,6 +36,51 @@ pub enum Trunk {
 }
 
 impl Trunk {
+    /// The trunk that a run file asks for, checked against the items.
+    pub fn of(settings: &TrunkSettings, loaded: &Loaded) -> Result<Self> {
+        let items = &loaded.train.items;
+        match settings {
+            TrunkSettings::Mlp { hidden } => {
+                ensure!(
+                    hidden.iter().all(|side| (1..=1 << 16).contains(side)),
+                    "`network.hidden` must list layers of 1 to 65536 units"
+                );
+                ensure!(
+                    items.shape.len() == 1,
+                    "`mlp` classifies points; pictures take `lenet5`, `mobilenet-v2` or `resnet9`"
+                );
+                Self::mlp(items.item_size() as i64, hidden)
+            }
+            TrunkSettings::Lenet5 {} => {
+                let side = lenet5::SIDE as usize;
+                ensure!(
+                    items.shape == [1, side, side],
+                    "`lenet5` takes pictures of shape [1, {side}, {side}], the data has {:?}",
+                    items.shape
+                );
+                Ok(Self::LeNet5)
+            }
+            TrunkSettings::MobilenetV2 {} => {
+                let picture = picture("mobilenet-v2", mobilenet_v2::LEAST_SIDE, &items.shape)?;
+                Ok(Self::MobileNetV2(MobileNetV2 { picture }))
+            }
+            TrunkSettings::Resnet9 { width } => {
+                ensure!(
+                    (1..=512).contains(width),
+                    "`network.width` is {width}; it must be from 1 to 512"
+                );
+                Ok(Self::ResNet9(ResNet9 {
+                    picture: picture("resnet9", resnet9::LEAST_SIDE, &items.shape)?,
+                    width: *width,
+                    precision: Precision::Float32,
+                }))
+            }
+            TrunkSettings::Onnx { .. } => bail!(
+                "`onnx` is for classifiers, whose heads stand on it; here a network is trained whole"
+            ),
+        }
+    }
+
     /// Layers for points: the last size is the width of the features.
     pub fn mlp(input: i64, hidden: &[i64]) -> Result<Self> {
         let Some((&last, before)) = hidden.split_last() else {
@@ -123,6 +170,18 @@ impl Trunk {
             Self::ResNet9(network) => network.onnx(graph, x, weights, prefix),
             Self::Given(_) => given::onnx(graph, x, weights, prefix),
         }
+    }
+}
+
+/// Sides of pictures that a network of a name takes: grey or colour, of some size.
+fn picture(name: &str, least: i64, shape: &[usize]) -> Result<[i64; 3]> {
+    match *shape {
+        [channels @ (1 | 3), height, width] if height.min(width) >= least as usize => {
+            Ok([channels, height, width].map(|side| side as i64))
+        }
+        _ => bail!(
+            "`{name}` takes pictures of 1 or 3 channels and sides of at least {least}, the data has shape {shape:?}"
+        ),
     }
 }
 

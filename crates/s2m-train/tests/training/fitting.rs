@@ -124,8 +124,8 @@ fn a_generator_and_folders_of_pictures_become_a_bundle() {
         let said = notes.0.lock().unwrap().join("\n");
         for line in [
             "noise: input `z` of shape [3], standard normal",
-            "items: pictures of 28 by 28 pixels in grey",
-            "pictures are brought to 28 by 28 pixels",
+            "items: images of 28 by 28 pixels in grey",
+            "images are brought to 28 by 28 pixels",
             "data: 259 items for training, 29 held out; labels bar",
         ] {
             assert!(said.contains(line), "`{line}` is not in:\n{said}");
@@ -146,7 +146,7 @@ fn a_generator_and_folders_of_pictures_become_a_bundle() {
             "{recipe}"
         );
         let error = fit(&request(&generator, &data, &out), &here, &Silent).unwrap_err();
-        assert!(error.to_string().contains("--force"), "{error}");
+        assert!(error.to_string().contains("`force`"), "{error}");
     }
 }
 
@@ -161,7 +161,7 @@ fn what_does_not_go_together_is_named() {
             .to_string()
     };
     fs::create_dir_all(&data).unwrap();
-    assert!(message(&generator, &data).contains("a folder of pictures per label"));
+    assert!(message(&generator, &data).contains("a folder of images per label"));
     assert!(message(&data.join("none.onnx"), &data).contains("none.onnx"));
     let points = folder.path().join("points.toml");
     let recipe = "name = \"line\"\nsource = { format = \"illustration\", items = 500 }\nlabelling = { model = \"one-of\" }\n";
@@ -327,7 +327,7 @@ fn a_generator_of_flat_pictures_is_fitted_and_labels_are_added_to_it() {
         let Answer::Fitted(fitted) = fit(&asked, &here, &Silent).unwrap() else {
             panic!("{:?}", here.wrong);
         };
-        let wanted = "items: 784 numbers each, taken as pictures of 28 by 28 pixels in grey (NCHW), as in the data, values from -1 to 1";
+        let wanted = "items: 784 numbers each, taken as images of 28 by 28 pixels in grey (NCHW), as in the data, values from -1 to 1";
         assert!(
             fitted.decided.iter().any(|line| line == wanted),
             "{fitted:?}"

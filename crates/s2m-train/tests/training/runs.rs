@@ -5,6 +5,7 @@ use std::path::Path;
 
 use s2m_runs::parts::Precision;
 use s2m_train::checkpoint::Checkpoint;
+use s2m_train::networks::classifier::Trunk;
 use s2m_train::{classifier, gan};
 use tch::Device;
 use tempfile::tempdir;
@@ -312,7 +313,7 @@ fn precisions_and_widths_that_a_run_does_not_have_are_refused() {
 #[test]
 fn a_resnet_refuses_points() {
     let trunk = |network: &str| {
-        classifier::trunk(&toml::from_str(network).unwrap(), &loaded()[0])
+        Trunk::of(&toml::from_str(network).unwrap(), &loaded()[0])
             .unwrap_err()
             .to_string()
     };

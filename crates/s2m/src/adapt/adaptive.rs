@@ -24,6 +24,7 @@ use super::parts::{Beyond, Judged, Settled, settle};
 use super::record::{ProposalRecord, Record};
 use super::search::{MAX_STAGES, Search, Seen};
 use super::{Found, Judging, uncovered};
+use crate::drawing::Refusal;
 use crate::error::Error;
 
 /// Effective proposals behind every fit: a few hundred, and four per dimension.
@@ -104,7 +105,7 @@ pub(super) fn adaptive(
     gain: f64,
     prior_share: f64,
     judging: Judging,
-) -> Result<Result<Found, Failure>, Error> {
+) -> Result<Found, Error> {
     let max_calls = search.session.settings.max_calls;
     let wanted = wanted_effective(search.size);
     let round = STAGE_FACTOR * wanted;
@@ -132,10 +133,8 @@ pub(super) fn adaptive(
         if supported == 0
             && let Some(stages) = nearest.stalled(&seen.log_nearness, middle)
         {
-            return Ok(Err(Failure::Stalled {
-                proposals: search.calls,
-                stages,
-            }));
+            let proposals = search.calls;
+            return Err(refused(search, Failure::Stalled { proposals, stages }));
         }
         let (mixture, directions, aim) = fit(search, &seen, wanted, prior_share)?;
         // Only stages from fits to the target itself can be compared.
@@ -161,10 +160,11 @@ pub(super) fn adaptive(
         let full = search.stages.len() >= usize::from(MAX_STAGES);
         let spent = search.calls + round > most;
         if supported < MIN_SUPPORTED && (search.calls >= PILOT_BUDGET || full || spent) {
-            return Ok(Err(Failure::Unreachable {
+            let failure = Failure::Unreachable {
                 proposals: search.calls,
                 supported,
-            }));
+            };
+            return Err(refused(search, failure));
         }
         if full || spent {
             break (Some(mixture), "the budget of the search is spent");
@@ -201,11 +201,17 @@ pub(super) fn adaptive(
     };
     // What lost a part is not used again.
     let recycled = settled.parts.is_empty().then(|| seen.into_rows());
-    Ok(Ok(Found {
+    Ok(Found {
         mixture,
         record,
         recycled,
-    }))
+    })
+}
+
+/// What a search that found nothing to draw from comes to.
+fn refused(search: &Search<'_>, failure: Failure) -> Error {
+    let sampler = search.session.settings.sampler;
+    Refusal::of(failure, &search.target.weighting, sampler).into()
 }
 
 /// The log of nearness where every label is as likely present as not.

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use s2m_core::setting::Setting;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -87,14 +88,17 @@ impl Pilot {
         let components = self.components.get();
         if components > MAX_COMPONENTS {
             return Err(Error::Setting(format!(
-                "--components is {components}; at most {MAX_COMPONENTS} are possible"
+                "{} is {components}; at most {MAX_COMPONENTS} are possible",
+                Setting("components")
             )));
         }
         let (pilots, steps) = (self.pilots.get(), self.steps.get());
         match pilots.checked_mul(steps) {
             Some(calls) if calls <= MAX_PILOT_CALLS => Ok(()),
             _ => Err(Error::Setting(format!(
-                "--pilots {pilots} of --pilot-steps {steps} are too many; at most {MAX_PILOT_CALLS} proposals are scored for a pilot"
+                "{} of {} are too many; at most {MAX_PILOT_CALLS} proposals are scored for a pilot",
+                Setting("pilots").to(pilots),
+                Setting("pilot_steps").to(steps)
             ))),
         }
     }
@@ -151,7 +155,8 @@ impl AdaptChoice {
         };
         if !(share > 0.0 && share < 1.0) {
             return Err(Error::Setting(format!(
-                "--prior-share is {share}; it must lie strictly between 0 and 1, since without a share of the prior some items could never come up"
+                "{} is {share}; it must lie strictly between 0 and 1, since without a share of the prior some items could never come up",
+                Setting("prior_share")
             )));
         }
         if let Self::Once { pilot, .. } | Self::Repeat { pilot, .. } = self {
@@ -161,7 +166,8 @@ impl AdaptChoice {
             && !(*gain > 0.0 && *gain < 1.0)
         {
             return Err(Error::Setting(format!(
-                "--gain is {gain}; it must lie strictly between 0 and 1"
+                "{} is {gain}; it must lie strictly between 0 and 1",
+                Setting("gain")
             )));
         }
         Ok(())

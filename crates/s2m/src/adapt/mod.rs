@@ -27,6 +27,7 @@ use s2m_core::adaptation;
 use s2m_core::mixture::Mixture;
 use s2m_core::mixture::em::FitError;
 use s2m_core::query::Query;
+use s2m_core::setting::Setting;
 use thiserror::Error as ThisError;
 
 pub use choice::{
@@ -37,7 +38,6 @@ pub use store::{FILES, Stored};
 pub(crate) use store::{digest, weighed_by};
 
 use crate::draw::Target;
-use crate::drawing::Refusal;
 use crate::error::Error;
 use crate::models;
 use crate::output::{Existing, Kind, Plan, Staging};
@@ -55,8 +55,9 @@ pub const DEFAULT_SAMPLES: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 pub enum AdaptError {
     /// A latent that is too wide for covariances.
     #[error(
-        "the latent `{input}` has {size} numbers; at most {} can be adapted\nhint: draw without --adapt",
-        search::MAX_SIZE
+        "the latent `{input}` has {size} numbers; at most {} can be adapted\nhint: draw without {}",
+        search::MAX_SIZE,
+        Setting("adapt")
     )]
     TooWide {
         /// The generator's input.
@@ -82,7 +83,8 @@ pub enum AdaptError {
     },
     /// `repeat` for a query that has no list of labels.
     #[error(
-        "`{query}` is not a plain \"all of these, none of those\", so it cannot be built up label by label\nhint: use --adapt adaptive, which takes any query"
+        "`{query}` is not a plain \"all of these, none of those\", so it cannot be built up label by label\nhint: use {}, which takes any query",
+        Setting("adapt").to("adaptive")
     )]
     NotPlain {
         /// The query as typed.
@@ -90,7 +92,9 @@ pub enum AdaptError {
     },
     /// An order that does not fit the query.
     #[error(
-        "--order does not fit the query: {reason}\nhint: name each label of the query once, as in --order \"A, -B\""
+        "{} does not fit the query: {reason}\nhint: name each label of the query once, as in {}",
+        Setting("order"),
+        Setting("order").to("\"A, -B\"")
     )]
     Order {
         /// What is wrong.
@@ -98,7 +102,12 @@ pub enum AdaptError {
     },
     /// The pilot costs more than is allowed.
     #[error(
-        "--adapt {method} spends {calls} generator calls on its pilot alone, and --max-calls allows {allowed}\nhint: use --adapt adaptive, or lower --pilots or --pilot-steps"
+        "{} spends {calls} generator calls on its pilot alone, and {} allows {allowed}\nhint: use {}, or lower {} or {}",
+        Setting("adapt").to(.method),
+        Setting("max_calls"),
+        Setting("adapt").to("adaptive"),
+        Setting("pilots"),
+        Setting("pilot_steps")
     )]
     TooDear {
         /// The method.
@@ -149,8 +158,13 @@ fn too_few(
         }
     };
     format!(
-        "too few pilot latents for `{query}`: {found} of {} chains of {} steps met its support ({supported} of {calls} proposals); {} components that share a covariance in {size} dimensions need at least {needed} different ones to have a shape, so {more}\nhint: raise --pilot-steps or --pilots, use --adapt adaptive, or loosen the query",
-        pilot.pilots, pilot.steps, pilot.components
+        "too few pilot latents for `{query}`: {found} of {} chains of {} steps met its support ({supported} of {calls} proposals); {} components that share a covariance in {size} dimensions need at least {needed} different ones to have a shape, so {more}\nhint: raise {} or {}, use {}, or loosen the query",
+        pilot.pilots,
+        pilot.steps,
+        pilot.components,
+        Setting("pilot_steps"),
+        Setting("pilots"),
+        Setting("adapt").to("adaptive")
     )
 }
 
@@ -183,9 +197,10 @@ pub(crate) fn find(
     let settings = &session.settings;
     let mut search = Search::new(session, target, Price::of(settings.sampler), progress)?;
     match &settings.adapt {
-        AdaptChoice::None => Err(Error::Setting(
-            "--adapt none adapts nothing; choose once, repeat or adaptive".to_owned(),
-        )),
+        AdaptChoice::None => Err(Error::Setting(format!(
+            "{} adapts nothing; choose once, repeat or adaptive",
+            Setting("adapt").to("none")
+        ))),
         AdaptChoice::Once { pilot, prior_share } => {
             affordable(&settings.adapt, pilot, 1, settings.max_calls)?;
             let found = pilots::once(&mut search, *pilot, *prior_share)?;
@@ -204,9 +219,7 @@ pub(crate) fn find(
             pilots::judge(&mut search, found, samples, judging)
         }
         AdaptChoice::Adaptive { gain, prior_share } => {
-            let found = adaptive::adaptive(&mut search, samples, *gain, *prior_share, judging)?;
-            found
-                .map_err(|failure| Refusal::of(failure, &target.weighting, settings.sampler).into())
+            adaptive::adaptive(&mut search, samples, *gain, *prior_share, judging)
         }
     }
 }

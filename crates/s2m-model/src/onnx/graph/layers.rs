@@ -13,10 +13,15 @@ const F32: Elements = Elements::Only(Element::F32);
 /// A convolution; `weight` is `[out, in / groups, height, width]`, `bias` is `[out]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Conv2d<'a> {
+    /// Weights.
     pub weight: &'a Tensor,
+    /// What is added to each channel.
     pub bias: Option<&'a Tensor>,
+    /// Steps between places.
     pub stride: usize,
+    /// Zeros around each side.
     pub pad: usize,
+    /// Groups of channels.
     pub groups: usize,
 }
 
@@ -25,20 +30,30 @@ pub struct Conv2d<'a> {
 /// The result is `(in − 1) · stride − 2 · pad + kernel + output_pad` wide.
 #[derive(Debug, Clone, Copy)]
 pub struct ConvTranspose2d<'a> {
+    /// Weights.
     pub weight: &'a Tensor,
+    /// What is added to each channel.
     pub bias: Option<&'a Tensor>,
+    /// Steps between places.
     pub stride: usize,
+    /// Zeros around each side.
     pub pad: usize,
+    /// What is added to the size of the result.
     pub output_pad: usize,
 }
 
 /// Batch normalisation as it is after training; all four tensors are `[channels]`.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchNorm<'a> {
+    /// Factor of each channel.
     pub scale: &'a Tensor,
+    /// What is added to each channel.
     pub bias: &'a Tensor,
+    /// Mean of each channel.
     pub mean: &'a Tensor,
+    /// Variance of each channel.
     pub var: &'a Tensor,
+    /// Added to the variance.
     pub epsilon: f32,
 }
 
@@ -349,13 +364,13 @@ fn spread(
     conv: &ConvTranspose2d<'_>,
 ) -> Result<Dim, GraphError> {
     let (size, kernel) = (fixed_size(op, size)?, fixed_size(op, kernel)?);
-    at_least_one(op, "pictures of at least 1 pixel", size)?;
+    at_least_one(op, "images of at least 1 pixel", size)?;
     let full = (size - 1) * conv.stride + kernel + conv.output_pad;
     match full.checked_sub(2 * conv.pad) {
         Some(left) if left > 0 => Ok(Dim::Fixed(left)),
         _ => Err(GraphError::Setting {
             op,
-            wanted: "a padding that leaves some picture",
+            wanted: "a padding that leaves some image",
             found: conv.pad,
         }),
     }
@@ -375,7 +390,7 @@ fn fixed_size(op: &'static str, dim: Dim) -> Result<usize, GraphError> {
 fn too_large(op: &'static str, kernel: usize) -> GraphError {
     GraphError::Setting {
         op,
-        wanted: "a kernel within the padded picture",
+        wanted: "a kernel within the padded image",
         found: kernel,
     }
 }
@@ -497,7 +512,7 @@ mod tests {
             ),
             (
                 ConvTranspose2d { pad: 8, ..conv },
-                "a padding that leaves some picture, found 8",
+                "a padding that leaves some image, found 8",
             ),
             (
                 ConvTranspose2d { stride: 0, ..conv },
@@ -544,7 +559,7 @@ mod tests {
         assert_eq!(large.shape, [Batch, Fixed(3), Fixed(14), Fixed(16)]);
         assert_eq!(
             graph.avg_pool(&x, 9, 1).unwrap_err().to_string(),
-            "avg_pool: wanted a kernel within the padded picture, found 9"
+            "avg_pool: wanted a kernel within the padded image, found 9"
         );
         assert!(graph.max_pool(&x, 0, 1).is_err());
     }
