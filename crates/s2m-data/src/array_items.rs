@@ -188,7 +188,7 @@ mod tests {
         assert!(message(bytes(&[1, 3, 4, 3, 1])).starts_with("it is of shape [1, 3, 4, 3, 1]"));
         assert_eq!(
             message(floats(&[1, 1, 2], &[0.0, 1.0])),
-            "it is of shape [1, 1, 2], so of pictures, but not of bytes\n\
+            "it is of shape [1, 1, 2], so of images, but not of bytes\n\
              hint: save levels of 0 to 255, for instance with \
              `(255 * x).round().astype(\"uint8\")`"
         );

@@ -226,7 +226,7 @@ mod tests {
         let source = "{ format = \"table\", folder = \"DIR\", label = \"label\" }";
         assert_eq!(
             refusal(&recipe(source, at.path()), ["cat"], at.path()),
-            "column `label` tells one label of each picture, \
+            "column `label` tells one label of each image, \
              but an audit needs every label of every item\n\
              hint: write a table with one column for each label, and 1 or 0 in every cell"
         );
@@ -236,7 +236,7 @@ mod tests {
                 .lines()
                 .next(),
             Some(
-                "a folder of `DIR` tells one label of each picture, \
+                "a folder of `DIR` tells one label of each image, \
                  but an audit needs every label of every item"
             )
         );

@@ -470,7 +470,7 @@ mod tests {
         assert_eq!(
             failure,
             "`DIR/formatted_train_images.npy`, row 0: `x/a.png` is not in `DIR`\n\
-             hint: say where the pictures are with `pictures = \"…\"`"
+             hint: say where the images are with `pictures = \"…\"`"
         );
     }
 

@@ -324,13 +324,13 @@ mod tests {
         assert_eq!(
             message(&folders(at.path())),
             "`DIR` has no folders in it, so there are no labels\n\
-             hint: put the pictures of each label into a folder with the label's name"
+             hint: put the images of each label into a folder with the label's name"
         );
         let at = files(&[("cat/1.png", &picture), ("dog/1.gif", b"GIF89a")]);
         assert_eq!(
             message(&folders(at.path())),
-            "`DIR/dog` holds no pictures, so no item has label `dog`\n\
-             hint: pictures end in .png, .jpg, .jpeg"
+            "`DIR/dog` holds no images, so no item has label `dog`\n\
+             hint: images end in .png, .jpg, .jpeg"
         );
         let at = files(&[("cat/1.png", &picture), ("loose.png", &picture)]);
         assert_eq!(

@@ -333,8 +333,8 @@ mod tests {
         assert_eq!(
             failure,
             format!(
-                "`{}` holds no pictures, nor does a subfolder `images` of it\n\
-                 hint: pictures end in .png, .jpg, .jpeg",
+                "`{}` holds no images, nor does a subfolder `images` of it\n\
+                 hint: images end in .png, .jpg, .jpeg",
                 files.path().display()
             )
         );

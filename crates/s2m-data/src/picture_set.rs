@@ -348,7 +348,7 @@ mod tests {
         ];
         assert_eq!(
             read(&places, Wanted::default()).unwrap_err().to_string(),
-            "pictures differ in size: `a` is 2 × 3, `c` is 3 × 2, height by width\n\
+            "images differ in size: `a` is 2 × 3, `c` is 3 × 2, height by width\n\
              hint: bring all to one size, for example with `size = [2, 3]`"
         );
         assert_eq!(read(&places, sized([2, 2])).unwrap().shape, [1, 2, 2]);
@@ -361,7 +361,7 @@ mod tests {
             read(&many, sized([16_384, 16_384]))
                 .unwrap_err()
                 .to_string(),
-            "300 pictures of 16384 × 16384 take more than 68719476736 bytes\n\
+            "300 images of 16384 × 16384 take more than 68719476736 bytes\n\
              hint: choose a smaller size, for example `size = [64, 64]`"
         );
     }

@@ -374,7 +374,7 @@ mod tests {
         };
         assert_eq!(
             message(&[(3, vec![0; 4])], 2),
-            "the pictures of `DIR` are 2 by 2, but six labels are measured on 28 by 28\n\
+            "the images of `DIR` are 2 by 2, but six labels are measured on 28 by 28\n\
              hint: use the files of MNIST, or `format = \"idx\"` with `classes`"
         );
         assert_eq!(

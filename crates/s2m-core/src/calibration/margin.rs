@@ -175,7 +175,7 @@ pub fn log_critical_margin_of(
     query: &Query,
 ) -> Result<f64, LogitError> {
     if let Some(&value) = class_logits.iter().find(|l| !l.is_finite()) {
-        let output = "class";
+        let output = "class head";
         return Err(LogitError { output, value });
     }
     // The normaliser of D_r cancels in a ratio of levels.

@@ -179,7 +179,7 @@ fn missing_files_are_named() {
     assert_eq!(
         message(&celeba(at.path())),
         "`DIR` has no folder `img_align_celeba` and not one .tar archive alone\n\
-             hint: say where the pictures are with `pictures = \"…\"`"
+             hint: say where the images are with `pictures = \"…\"`"
     );
     let twice = tar(&[("a/1.jpg", b""), ("b/1.jpg", b"")]);
     let at = files(&[

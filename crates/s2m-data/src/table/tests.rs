@@ -213,7 +213,7 @@ fn rows_and_files_have_to_meet() {
         refusal("file_name,cat\na.png,1\nx.png,1\ny.png,1\n"),
         "`DIR/metadata.csv`: 2 of 3 rows have no file; line 3 names `x.png`, \
              which is not in `DIR`\n\
-             hint: fetch the missing pictures, or remove their rows"
+             hint: fetch the missing images, or remove their rows"
     );
     assert_eq!(
         refusal("file_name,cat\na.png,1\nb.png,1\n./a.png,1\n"),
