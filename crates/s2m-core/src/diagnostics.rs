@@ -198,7 +198,9 @@ mod tests {
         for seed in 0..runs {
             let mut logs = vec![0.0; 2000];
             Proposals::new(seed).fill_uniform(Purpose::Class, 0, &mut logs);
-            logs.iter_mut().for_each(|u| *u = -k * u.ln());
+            for u in &mut logs {
+                *u = -k * u.ln();
+            }
             let misses = |mean: Mean| {
                 let truth = 1.0 / (1.0 - k);
                 usize::from(!(mean.between[0]..=mean.between[1]).contains(&truth))

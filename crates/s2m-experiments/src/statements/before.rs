@@ -163,7 +163,9 @@ pub(super) fn shares(evaluator: &Evaluator<'_>, bounds: &[Bounded]) -> Result<Ta
         let identity = format!("{name} {FIRST_SEEDS} automatic 1");
         let tally: Tally = evaluator.kept("automatic", &[&identity], || {
             let mut tally = Tally::default();
-            (0..FIRST_SEEDS).for_each(|seed| tally.add(Way::Automatic.run(law, seed)));
+            for seed in 0..FIRST_SEEDS {
+                tally.add(Way::Automatic.run(law, seed));
+            }
             Ok(tally)
         })?;
         again.push(tally);

@@ -67,7 +67,9 @@ fn misses(mean: Mean, truth: f64) -> bool {
 pub(super) fn reach(law: &Law, share: f64, seed: u64) -> Option<bool> {
     let log_share = (share / law.mean()).ln();
     let mut log_odds = law.log_weights(seed, REACHED);
-    log_odds.iter_mut().for_each(|log| *log += log_share);
+    for log in &mut log_odds {
+        *log += log_share;
+    }
     Mean::of_logs(&log_odds).map(|mean| misses(mean, share))
 }
 
@@ -82,9 +84,9 @@ pub(super) fn purity(floor: f64, samples: usize, seed: u64) -> Option<bool> {
     let mut uniform = vec![0.0; samples];
     Proposals::new(seed).fill_uniform(Purpose::Class, 0, &mut uniform);
     let mut values = Moments::default();
-    uniform
-        .iter()
-        .for_each(|u| values.add(floor + (1.0 - floor) * u));
+    for u in uniform {
+        values.add(floor + (1.0 - floor) * u);
+    }
     Some(misses(values.mean()?, 0.5 * (1.0 + floor)))
 }
 
@@ -249,7 +251,7 @@ fn of_items() -> Vec<Line<'static>> {
     for (share, items) in [(0.9, 300), (0.99, 300), (0.9, 2000)] {
         let toy = format!("{share}, {items} items");
         lines.push(Line::new("accuracy", toys, toy, move |seed| {
-            metrics::right(share, items, seed)
+            Some(metrics::right(share, items, seed))
         }));
     }
     for (name, share) in [("precision", Share::Precision), ("recall", Share::Recall)] {

@@ -78,11 +78,11 @@ fn kernel_mean(means: [f64; 2]) -> f64 {
 }
 
 /// Accuracy of items that are right with this probability.
-pub(super) fn right(share: f64, items: usize, seed: u64) -> Option<bool> {
+pub(super) fn right(share: f64, items: usize, seed: u64) -> bool {
     let mut uniform = vec![0.0; items];
     Proposals::new(seed).fill_uniform(Purpose::Class, 0, &mut uniform);
     let right = uniform.iter().filter(|u| **u < share).count();
-    Some(misses(Accuracy::new(right, items).interval(), share))
+    misses(Accuracy::new(right, items).interval(), share)
 }
 
 /// Which of the two shares of items inside balls of the other side.

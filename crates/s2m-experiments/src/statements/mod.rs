@@ -336,7 +336,10 @@ mod tests {
             ("FID, 300 items", Box::new(|seed| metrics::fid(300, seed))),
             ("FID, 1000 items", Box::new(|seed| metrics::fid(1000, seed))),
             ("KID", Box::new(|seed| metrics::kernel(200, 1.0, seed))),
-            ("accuracy", Box::new(|seed| metrics::right(0.9, 300, seed))),
+            (
+                "accuracy",
+                Box::new(|seed| Some(metrics::right(0.9, 300, seed))),
+            ),
             (
                 "precision",
                 Box::new(|seed| metrics::in_balls(metrics::Share::Precision, 100, seed)),

@@ -123,7 +123,9 @@ fn warns(seed: u64) -> bool {
     let law = Law::Lognormal(0.5);
     let mut log_odds = law.log_weights(seed, REACHED);
     let scale = (share / law.mean()).ln();
-    log_odds.iter_mut().for_each(|log| *log += scale);
+    for log in &mut log_odds {
+        *log += scale;
+    }
     Mean::of_logs(&log_odds).is_some_and(|mean| {
         let reach = Reach {
             share: mean.value,
