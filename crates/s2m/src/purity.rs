@@ -75,7 +75,7 @@ pub(crate) fn predicted(
         values.add_copies(value, copies);
     }
     let count = numbers.len() as f64;
-    let mean = values.mean().unwrap_or(Mean {
+    let mean = values.share().unwrap_or(Mean {
         value: first.unwrap_or(0.0),
         between: [0.0, 1.0],
     });

@@ -178,6 +178,27 @@ fn odds_that_account_for_more_than_there_is_are_told() {
     assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
 }
 
+/// Copies of a proposal say no more than it does: the interval of a purity over repeated samples is wider than that of
+/// as many single ones.
+#[test]
+fn repeated_samples_have_a_wider_interval_of_purity() {
+    let root = tempfile::tempdir().unwrap();
+    let model = signs(0.7, 1.0, &root);
+    let width = |sampler, out: &str| {
+        let out = root.path().join(out);
+        let mut wanted = asked(&model, Wanted::Query("A - B"), &out);
+        wanted.settings.sampler = sampler;
+        let report = only(sample(&wanted, &Silent).unwrap()).unwrap();
+        let [low, high] = report.predicted_between;
+        (high - low, report.duplicates)
+    };
+    let (repeated, copies) = width(SamplerChoice::Resample { unique: false }, "resample");
+    let (single, none) = width(SamplerChoice::Reject { tv: DEFAULT_TV }, "reject");
+    assert!(copies > SAMPLES / 20 && none == 0, "{copies} {none}");
+    // A tenth of the samples are second copies, which makes the variance of the mean a fifth larger.
+    assert!(repeated > 1.05 * single, "{repeated} {single}");
+}
+
 /// Which classes each proposal became a sample of.
 fn classes_of(out: &Path) -> HashMap<String, Vec<String>> {
     let table = fs::read_to_string(out.join("metadata.csv")).unwrap();
