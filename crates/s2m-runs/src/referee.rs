@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::classifier::TrunkSettings;
 use crate::error::{Error, ensure};
-use crate::parts::{Augment, OptimizerSettings, Precision};
+use crate::parts::{Augment, OptimizerSettings, Precision, Stored};
 
 /// A run file of `referee`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,9 @@ pub struct RefereeSettings {
     /// Numbers that training computes with.
     #[serde(default)]
     pub precision: Precision,
+    /// How weights lie in its file.
+    #[serde(default, skip_serializing_if = "Stored::is_default")]
+    pub stored: Stored,
     /// The dataset, with all labels known.
     pub data: DataRecipe,
 }

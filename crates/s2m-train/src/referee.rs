@@ -151,7 +151,10 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     };
     let test = accuracy(&data.test, &everything);
     let validation = accuracy(&data.train, &data.split.validation);
-    let difference = export(&folder, &judge, &data, machine)?;
+    let file = network(&judge, &data)?;
+    let difference = check(&file, &judge, &data, machine)?;
+    let file = export::stored(settings.stored, file)?;
+    write_whole(&folder.join(REFEREE), &file)?;
     folder.write_json(
         "referee.json",
         &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
@@ -222,7 +225,8 @@ fn share_right(judge: &Judge<'_>, items: &Labelled) -> f64 {
     right / items.classes.size()[0] as f64
 }
 
-fn export(folder: &RunFolder, judge: &Judge<'_>, data: &Loaded, machine: &Machine) -> Result<f64> {
+/// The referee as an ONNX file.
+fn network(judge: &Judge<'_>, data: &Loaded) -> Result<Vec<u8>> {
     let plain = judge.weights.replica(0)?;
     let mut graph = GraphBuilder::new("referee");
     let x = graph.input("x", &data.train.items.shape, graph::Element::F32)?;
@@ -241,7 +245,11 @@ fn export(folder: &RunFolder, judge: &Judge<'_>, data: &Loaded, machine: &Machin
     }
     graph.output(&class, "class_logits")?;
     graph.output(&features, "features")?;
-    let file = graph.to_bytes();
+    Ok(graph.to_bytes())
+}
+
+/// How far the file is from the network on held-out items, before its weights are rounded.
+fn check(file: &[u8], judge: &Judge<'_>, data: &Loaded, machine: &Machine) -> Result<f64> {
     let chosen: Vec<u32> = data.split.validation.iter().copied().take(64).collect();
     let items = Labelled::new(&data.train, &chosen, machine.device).items;
     let x = items.unsqueeze(0);
@@ -254,15 +262,13 @@ fn export(folder: &RunFolder, judge: &Judge<'_>, data: &Loaded, machine: &Machin
             .as_slice(),
     );
     let wanted = [("class_logits", &class), ("features", &features)];
-    let difference = export::check(
+    export::check(
         &machine.runtime,
-        &file,
+        file,
         &[Input {
             name: "x",
             rows: &rows,
         }],
         &wanted,
-    )?;
-    write_whole(&folder.join(REFEREE), &file)?;
-    Ok(difference)
+    )
 }

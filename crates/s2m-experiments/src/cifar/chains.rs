@@ -47,13 +47,21 @@ pub(super) struct Chain {
     pub(super) gan: Option<Stage>,
     /// The paper's classifiers over it.
     pub(super) paper: Option<Stage>,
-    /// Ours.
-    pub(super) ours: Option<Fit>,
+    pub(super) ours: Option<Ours>,
     /// Shown every item's label set.
     pub(super) ceiling: Option<Fit>,
     /// One seed for every row, three for ours.
     pub(super) seeds: &'static [u64],
     pub(super) lines: &'static [Kept],
+}
+
+/// Where our classifiers over a generator come from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ours {
+    /// `s2m fit` with its defaults.
+    Fit(Fit),
+    /// A run file, for networks that are smaller than those of `s2m fit`.
+    Stage(Stage),
 }
 
 /// One line of the table.
@@ -224,7 +232,7 @@ const OURS_CGAN_PD: Fit = Fit::learnt(
 );
 
 /// Every chain, in the order of the table.
-pub(super) const CHAINS: [Chain; 7] = [
+pub(super) const CHAINS: [Chain; 8] = [
     Chain {
         name: "real",
         picture: "real.png",
@@ -240,7 +248,7 @@ pub(super) const CHAINS: [Chain; 7] = [
         picture: "gan.png",
         gan: Some(GAN),
         paper: Some(stage!("paper-gan", Classifier)),
-        ours: Some(OURS_GAN),
+        ours: Some(Ours::Fit(OURS_GAN)),
         ceiling: Some(OURS_GAN.ceiling("gan-ceiling", "")),
         seeds: &[0, 1, 2],
         lines: &[
@@ -274,7 +282,7 @@ pub(super) const CHAINS: [Chain; 7] = [
         picture: "cgan-pd.png",
         gan: Some(CGAN_PD),
         paper: Some(stage!("paper-cgan-pd", Classifier)),
-        ours: Some(OURS_CGAN_PD),
+        ours: Some(Ours::Fit(OURS_CGAN_PD)),
         ceiling: None,
         seeds: &[0, 1, 2],
         lines: &[
@@ -316,6 +324,18 @@ pub(super) const CHAINS: [Chain; 7] = [
         stage!("oracle-ac-gan", Gan),
         &[line("oracle AC-GAN (shown the joint class)", ORACLE).beside(PAPER_ORACLE_AC_GAN)],
     ),
+    Chain {
+        ours: Some(Ours::Stage(stage!("small-classifier", Classifier))),
+        ..baseline(
+            "small",
+            "small.png",
+            stage!("small", Gan),
+            &[
+                line("narrow GAN alone, by the referee's class", From::Unfiltered),
+                line("narrow GAN + S2M, the bundle `cifar-7to3`", From::Ours(None)),
+            ],
+        )
+    },
 ];
 
 #[cfg(test)]
@@ -359,11 +379,15 @@ mod tests {
             assert_eq!(recipe.labelling, referee.labelling, "{}", gan.name);
         }
         for chain in CHAINS {
-            let (Some(gan), Some(paper)) = (chain.gan, chain.paper) else {
-                continue;
+            let ours = match chain.ours {
+                Some(Ours::Stage(stage)) => Some(stage),
+                Some(Ours::Fit(_)) | None => None,
             };
-            let file = stages::template(&paper);
-            assert_eq!(file.get("gan").and_then(|gan| gan.as_str()), Some(gan.name));
+            for classifiers in chain.paper.into_iter().chain(ours) {
+                let file = stages::template(&classifiers);
+                let gan = file.get("gan").and_then(|gan| gan.as_str());
+                assert_eq!(gan, chain.gan.map(|gan| gan.name));
+            }
         }
     }
 

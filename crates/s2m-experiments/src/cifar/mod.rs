@@ -35,7 +35,7 @@ use super::report::Findings;
 use super::stages::{self, Run, Stage};
 use crate::Error;
 
-use chains::{CHAINS, Chain, DATA, From, GAN, Kept, REFEREE, STEPS};
+use chains::{CHAINS, Chain, DATA, From, GAN, Kept, Ours, REFEREE, STEPS};
 use measure::{Figures, Gathered, Measured, Measures};
 use times::Times;
 
@@ -205,7 +205,15 @@ impl<'w, 'a> Networks<'w, 'a> {
 
     /// Our bundle.
     fn ours(&mut self) -> Result<Option<PathBuf>, Error> {
-        self.fit(self.chain.ours)
+        let seed = self.seed;
+        match self.chain.ours {
+            Some(Ours::Fit(fit)) => self.fit(Some(fit)),
+            Some(Ours::Stage(stage)) => {
+                self.generator()?;
+                self.stage(Some(stage), |run| run.bundle(DATA, seed))
+            }
+            None => Ok(None),
+        }
     }
 
     /// The bundle of the network that was shown all labels.
