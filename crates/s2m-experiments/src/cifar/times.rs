@@ -11,6 +11,7 @@ use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer};
 use s2m_runs::folder::GENERATOR;
 use serde::{Deserialize, Serialize};
 
+use super::chains::From;
 use super::{Networks, Workshop};
 use crate::Error;
 use crate::evaluation::Drawn;
@@ -41,7 +42,13 @@ impl Workshop<'_> {
             ..self.bench.request.machine.run
         };
         let runtime = &self.bench.runtime;
-        let alone = Drawn::alone(&folder.join(GENERATOR))?;
+        // CP-GAN leaves no generator by class.
+        let asked = networks.chain.lines.iter().find_map(|line| match line.from {
+            From::Asked(file) => Some(folder.join(file)),
+            _ => None,
+        });
+        let by_class = folder.join(GENERATOR);
+        let alone = Drawn::alone(&asked.filter(|_| !by_class.is_file()).unwrap_or(by_class))?;
         let renderer = Renderer::of(alone.generator(), runtime, &settings)?;
         let classes = alone.generator().entry.class.as_ref();
         let classes = vec![0; classes.map_or(0, |_| TIMED)];
