@@ -20,6 +20,9 @@ export LIBTORCH := $(CURDIR)/$(TORCH)
 export LIBTORCH_CXX11_ABI := 1
 WITH_TORCH := LD_LIBRARY_PATH="$(CURDIR)/$(TORCH)/lib:$(CURDIR)/$(RUNTIME)/libtorch/nvidia/cu13/lib"
 
+# Which packages to compile; `make test` takes all, so that programs and tests share what they compile.
+PACKAGES :=
+
 # Packages of Python that the wheel is built and tested with; nothing else of the project needs them.
 PYTHON := $(RUNTIME)/python
 WHEELS := $(TARGET)/wheels
@@ -32,15 +35,15 @@ demo: build          ## draw from the embedded model, print a table, write demo/
 test: check $(LIBRARY) $(TORCH)   ## format, lints, all tests, doc tests, the page in Chromium where there is one, the Python package
 	@$(if $(CHROMIUM),$(MAKE) $(BROWSER) || echo "$(NO_BROWSER): Playwright cannot be fetched",echo "$(NO_BROWSER): there is no /usr/bin/chromium")
 	$(WITH_TORCH) $(CARGO) test --release --workspace
-	$(MAKE) python-test
+	$(MAKE) python-test PACKAGES=--workspace
 	@$(if $(CHROMIUM),test -d $(BROWSER) || echo "$(NO_BROWSER): Playwright cannot be fetched",echo "$(NO_BROWSER): there is no /usr/bin/chromium")
 
 build: $(LIBRARY)    ## leave the programs at target/release/s2m and s2m-reproduce, with ONNX Runtime beside them
-	$(CARGO) build --release -p s2m-cli -p s2m-experiments
+	$(CARGO) build --release $(or $(PACKAGES),-p s2m-cli -p s2m-experiments)
 	cp -u $(LIBRARY) $(TARGET)/release/
 
 train: build $(TORCH)   ## leave the trainer at target/release/s2m-train, beside the program
-	$(CARGO) build --release -p s2m-train
+	$(CARGO) build --release $(or $(PACKAGES),-p s2m-train)
 
 python: train $(PYTHON)/tested   ## leave the wheel of the Python package in target/wheels
 	mkdir -p python/src/s2m/bin
