@@ -3,9 +3,11 @@
 //! Nothing here knows of models or queries.
 #![warn(missing_docs)]
 
+mod axis;
 mod error;
 pub mod page;
 pub mod picture;
+mod plot;
 pub mod progress;
 pub mod talk;
 

@@ -2,7 +2,6 @@
 //!
 //! A page holds everything that it shows, loads nothing and runs no script.
 
-mod axis;
 pub mod html;
 pub mod plots;
 

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use plotters::prelude::*;
 
-use super::axis::Axis;
 use super::html::escape;
+use crate::axis::{Axis, BLANK, OUTLYING, bulk, equal};
+use crate::plot::{Drawn, Look, frame};
 
 /// Colours of real items, then of queries: on a light page, and on a dark one.
 pub const COLOURS: [[&str; 2]; 7] = [
@@ -75,13 +76,6 @@ const LEFT: u32 = 100;
 const BELOW: u32 = 92;
 const MARGIN: u32 = 24;
 
-/// Share of values at each end that do not decide where an axis ends …
-const OUTLYING: f64 = 0.005;
-/// … but are shown up to this share of the others' span beyond them.
-const REACH: f64 = 0.25;
-/// Share of an axis left blank at each end.
-const BLANK: f64 = 0.05;
-
 /// Items that are drawn alike.
 pub struct Group {
     /// Its name, not yet safe for the page.
@@ -107,34 +101,9 @@ impl View {
     /// All points but far outliers.
     pub fn of<'a>(points: impl Iterator<Item = &'a [f64; 2]>) -> Self {
         let points: Vec<&[f64; 2]> = points.collect();
-        let bulk = [0, 1].map(|axis| {
-            let mut values: Vec<f64> = points.iter().map(|point| point[axis]).collect();
-            values.sort_unstable_by(f64::total_cmp);
-            let last = values.len().saturating_sub(1);
-            let cut = (last as f64 * OUTLYING) as usize;
-            let at = |at: usize| values.get(at).copied().unwrap_or(0.0);
-            let (low, high) = (at(cut), at(last - cut));
-            let reach = (high - low) * REACH;
-            [at(0).max(low - reach), at(last).min(high + reach)]
-        });
-        let span = bulk
-            .iter()
-            .fold(0.0, |most: f64, [low, high]| most.max(high - low));
-        let far = bulk
-            .as_flattened()
-            .iter()
-            .fold(0.0, |most: f64, end| most.max(end.abs()));
-        // Points on one place get an axis on which their digits differ.
-        let span = if span > far * 1e-9 {
-            span
-        } else {
-            far.max(1.0)
-        };
-        let half = span * (0.5 + BLANK);
-        Self(bulk.map(|[low, high]| {
-            let middle = f64::midpoint(low, high);
-            middle - half..middle + half
-        }))
+        Self(equal(
+            [0, 1].map(|axis| bulk(points.iter().map(|point| point[axis]))),
+        ))
     }
 
     fn shows(&self, point: &[f64; 2]) -> bool {
@@ -149,30 +118,21 @@ impl View {
 
 /// Points in the plane: real items, then groups that lie over them.
 pub fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str) -> String {
-    let [left, below, margin] = match axes {
-        Axes::Numbered => [LEFT, TEXT + MARGIN, MARGIN],
-        Axes::Bare => [0, 0, 2],
+    let (room, margin) = match axes {
+        Axes::Numbered => ([LEFT, TEXT + MARGIN], MARGIN),
+        Axes::Bare => ([0, 0], 2),
     };
-    let size = (PLANE_SIDE + left, PLANE_SIDE + below);
+    let size = (PLANE_SIDE + room[0], PLANE_SIDE + room[1]);
     let svg = drawing(size, |root| {
-        let [x, y] = [0, 1].map(|axis| Axis::over(view.0[axis].clone()));
-        let mut chart = ChartBuilder::on(root)
-            .margin(margin)
-            .x_label_area_size(below)
-            .y_label_area_size(left)
-            .build_cartesian_2d(x, y)?;
-        let mut mesh = chart.configure_mesh();
-        mesh.bold_line_style(colour(GUIDE[0]))
-            .axis_style(colour(INK[0]));
-        mesh.label_style(("sans-serif", TEXT).into_font().color(&colour(INK[0])));
-        if axes == Axes::Bare {
-            mesh.disable_mesh().disable_axes();
-        }
-        mesh.draw()?;
-        let corners = [0, 1].map(|axis| [view.0[axis].start, view.0[axis].end]);
-        let [[left, right], [bottom, top]] = corners;
-        let frame = colour(GUIDE[0]).stroke_width(2);
-        chart.draw_series([Rectangle::new([(left, bottom), (right, top)], frame)])?;
+        let both = [0, 1].map(|axis| Axis::over(view.0[axis].clone()));
+        let border = Some(colour(GUIDE[0]).stroke_width(2));
+        let look = Look {
+            room,
+            margin: [margin, 0],
+            border,
+            ..look([""; 2])
+        };
+        let mut chart = frame(root, both, &look)?;
         let seen = |group: &Group| -> Vec<(f64, f64)> {
             let shown = group.points.iter().filter(|point| view.shows(point));
             shown.map(|&[x, y]| (x, y)).collect()
@@ -203,22 +163,12 @@ pub fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str)
 pub fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
     let end = reach(real, generated) * (1.0 + BLANK);
     let svg = drawing(CURVE_SIZE.into(), |root| {
-        let (x, y) = (Axis::over(0.0..end), Axis::over(0.0..1.0));
-        let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
-        let mut chart = ChartBuilder::on(root)
-            .margin(MARGIN)
-            .x_label_area_size(BELOW)
-            .y_label_area_size(LEFT + TEXT)
-            .build_cartesian_2d(x, y)?;
-        chart
-            .configure_mesh()
-            .bold_line_style(colour(GUIDE[0]))
-            .axis_style(colour(INK[0]))
-            .label_style(("sans-serif", TEXT).into_font().color(&colour(INK[0])))
-            .y_label_formatter(&percent)
-            .x_desc("distance to the nearest real item")
-            .y_desc("share of items within it")
-            .draw()?;
+        let axes = [Axis::over(0.0..end), Axis::percent(0.0..1.0)];
+        let words = [
+            "distance to the nearest real item",
+            "share of items within it",
+        ];
+        let mut chart = frame(root, axes, &look(words))?;
         for (values, at) in [(real, 0), (generated, 1)] {
             let style = colour(COLOURS[at][0]).stroke_width(4);
             chart.draw_series(LineSeries::new(steps(values, end), style))?;
@@ -249,24 +199,12 @@ fn shade(at: usize) -> &'static str {
 pub fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String {
     let side = CURVE_SIZE[1];
     let svg = drawing((side + LEFT, side), |root| {
-        let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
-        let axis = || Axis::over(0.0..1.0);
-        let mut chart = ChartBuilder::on(root)
-            .margin(MARGIN)
-            .margin_right(MARGIN + TEXT)
-            .x_label_area_size(BELOW)
-            .y_label_area_size(LEFT + TEXT)
-            .build_cartesian_2d(axis(), axis())?;
-        chart
-            .configure_mesh()
-            .bold_line_style(colour(GUIDE[0]))
-            .axis_style(colour(INK[0]))
-            .label_style(("sans-serif", TEXT).into_font().color(&colour(INK[0])))
-            .x_label_formatter(&percent)
-            .y_label_formatter(&percent)
-            .x_desc("predicted")
-            .y_desc("seen")
-            .draw()?;
+        let axes = [0, 1].map(|_| Axis::percent(0.0..1.0));
+        let look = Look {
+            margin: [MARGIN, TEXT],
+            ..look(["predicted", "seen"])
+        };
+        let mut chart = frame(root, axes, &look)?;
         let guide = colour(INK[0]).stroke_width(1);
         chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], guide))?;
         for (at, (_, points)) in curves.iter().rev().enumerate() {
@@ -315,10 +253,28 @@ fn steps(values: &[f64], end: f64) -> Vec<(f64, f64)> {
     stair
 }
 
-type Root<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+/// How frames look on a page.
+fn look(words: [&str; 2]) -> Look<'_> {
+    Look {
+        text: TEXT,
+        room: [LEFT + TEXT, BELOW],
+        margin: [MARGIN, 0],
+        tick: 5,
+        stroke: 1,
+        ink: colour(INK[0]),
+        line: colour(INK[0]),
+        guide: colour(GUIDE[0]),
+        border: None,
+        words,
+    }
+}
 
-fn drawing(size: (u32, u32), draw: impl FnOnce(&Root<'_>) -> Drawn) -> String {
+type Root<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn drawing(
+    size: (u32, u32),
+    draw: impl FnOnce(&Root<'_>) -> Drawn<(), SVGBackend<'static>>,
+) -> String {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();

@@ -1,14 +1,15 @@
 //! Curves over steps or counts: small charts side by side, each with its own axes.
 
-use super::axis::{Axis, Range};
-use super::canvas::{Canvas, Colour};
-use super::font::{CAPITAL_ROWS, text_width};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
-const PAPER: Colour = [255, 255, 255];
-const INK: Colour = [31, 35, 40];
-const QUIET: Colour = [101, 109, 118];
-const FRAME: Colour = [190, 196, 203];
-const GUIDE: Colour = [238, 240, 243];
+use super::canvas::{Canvas, Colour};
+use super::sheet::{
+    Area, Done, INK, SMALL, SPACE, TITLE, drawn, line, look, paint, px, width, write,
+};
+use super::text::fit;
+use crate::axis::{Axis, all, padded};
+use crate::plot::frame;
 
 /// Colours of the curves, told apart also by people who do not see red and green.
 const COLOURS: [Colour; 5] = [
@@ -19,14 +20,15 @@ const COLOURS: [Colour; 5] = [
     [90, 90, 90],
 ];
 
-const SIDE: [u32; 2] = [440, 330];
-const EDGE: u32 = 28;
-const LEFT: u32 = 96;
-const GAP: u32 = 40;
-const SPACE: u32 = 12;
-const SCALE: u32 = 2;
-const TITLE_SCALE: u32 = 3;
-const DOT: f32 = 5.0;
+const SIDE: [u32; 2] = [px(440), px(330)];
+const EDGE: u32 = px(28);
+const GAP: u32 = px(40);
+const DOT: u32 = px(5);
+const STROKE: u32 = px(3);
+/// The line before a name in the legend.
+const SAMPLE: u32 = px(40);
+/// Most characters of the numbers below a chart.
+const MOST_CHARACTERS: usize = 36;
 
 /// One curve.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,210 +52,184 @@ pub struct Chart {
     pub logarithmic: [bool; 2],
 }
 
-/// Draws charts side by side, with one legend below.
-pub fn charts(charts: &[Chart]) -> Canvas {
-    let [width, height] = SIDE;
-    let line = SCALE * CAPITAL_ROWS;
-    let names: Vec<&str> = charts
-        .iter()
-        .max_by_key(|chart| chart.curves.len())
-        .map(|chart| {
-            chart
-                .curves
-                .iter()
-                .map(|curve| curve.name.as_str())
-                .collect()
-        })
-        .unwrap_or_default();
-    let top = EDGE + TITLE_SCALE * CAPITAL_ROWS + 2 * SPACE;
-    let bottom = 4 * SPACE + 2 * line;
-    let legend = (line + SPACE) * names.len() as u32;
-    let sheet = [
-        charts.len().max(1) as u32 * (LEFT + width + GAP) + EDGE,
-        top + height + bottom + legend + EDGE,
-    ];
-    let mut canvas = Canvas::new(sheet[0], sheet[1], PAPER);
-    for (at, chart) in charts.iter().enumerate() {
-        let corner = [(at as u32 * (LEFT + width + GAP) + LEFT) as i32, top as i32];
-        draw(&mut canvas, chart, corner);
-    }
-    for (at, name) in names.iter().enumerate() {
-        let y = (top + height + bottom) as i32 + at as i32 * (line + SPACE) as i32;
-        let colour = COLOURS[at % COLOURS.len()];
-        let middle = y + line as i32 / 2;
-        thick_line(
-            &mut canvas,
-            [LEFT as i32, middle],
-            [LEFT as i32 + 40, middle],
-            colour,
-        );
-        canvas.disc([LEFT as f32 + 20.0, middle as f32], DOT, colour, 1.0);
-        canvas.text(LEFT as i32 + 52, y, SCALE, INK, name);
-    }
-    canvas
-}
-
-fn draw(canvas: &mut Canvas, chart: &Chart, corner: [i32; 2]) {
-    let [width, height] = SIDE;
-    let axes = [0, 1].map(|axis| Scale::of(chart, axis));
-    canvas.text(
-        corner[0],
-        corner[1] - (TITLE_SCALE * CAPITAL_ROWS + SPACE) as i32,
-        TITLE_SCALE,
-        INK,
-        &chart.title,
-    );
-    let line = (SCALE * CAPITAL_ROWS) as i32;
-    let right = corner[0] + width as i32;
-    let low = corner[1] + height as i32;
-    for (place, label) in axes[0].ticks() {
-        let x = corner[0] + (place * f64::from(width)) as i32;
-        canvas.line([x, corner[1]], [x, low], GUIDE);
-        let half = text_width(SCALE, &label) as i32 / 2;
-        canvas.text(x - half, low + SPACE as i32, SCALE, QUIET, &label);
-    }
-    for (place, label) in axes[1].ticks() {
-        let y = low - (place * f64::from(height)) as i32;
-        canvas.line([corner[0], y], [right, y], GUIDE);
-        let wide = text_width(SCALE, &label) as i32;
-        canvas.text(
-            corner[0] - SPACE as i32 - wide,
-            y - line / 2,
-            SCALE,
-            QUIET,
-            &label,
-        );
-    }
-    canvas.rectangle(corner, SIDE, FRAME);
-    let middle = corner[0] + (width as i32 - text_width(SCALE, &chart.x) as i32) / 2;
-    canvas.text(
-        middle,
-        low + 2 * SPACE as i32 + line,
-        SCALE,
-        QUIET,
-        &chart.x,
-    );
-    for (curve, colour) in chart.curves.iter().zip(COLOURS.iter().cycle()) {
-        let mut before: Option<[i32; 2]> = None;
-        for point in &curve.points {
-            let places = [0, 1].map(|axis| axes[axis].place(point[axis]));
-            let [Some(x), Some(y)] = places else { continue };
-            let at = [
-                corner[0] + (x * f64::from(width)) as i32,
-                low - (y * f64::from(height)) as i32,
-            ];
-            if let Some(from) = before {
-                thick_line(canvas, from, at, *colour);
+impl Chart {
+    fn axes(&self) -> [Axis; 2] {
+        [0, 1].map(|axis| {
+            let points = self.curves.iter().flat_map(|curve| &curve.points);
+            let values = points.map(|point| point[axis]);
+            if self.logarithmic[axis] {
+                Axis::powers(values)
+            } else {
+                Axis::over(padded(all(values)))
             }
-            canvas.disc([at[0] as f32, at[1] as f32], DOT, *colour, 1.0);
-            before = Some(at);
+        })
+    }
+}
+
+/// Draws charts side by side, with one legend below; what is too long is cut.
+pub fn charts(charts: &[Chart]) -> Canvas {
+    let names = charts
+        .iter()
+        .map(|chart| chart.curves.as_slice())
+        .max_by_key(|curves| curves.len())
+        .unwrap_or_default();
+    let axes: Vec<[Axis; 2]> = charts.iter().map(Chart::axes).collect();
+    let labels = axes.iter().flat_map(|[_, y]| y.labels());
+    let numbers = labels.map(|label| width(SMALL, &label)).max().unwrap_or(0);
+    let [left, below] = look(numbers, ["x", ""]).room;
+    let pitch = left + SIDE[0] + GAP;
+    let across = 2 * EDGE + charts.len().max(1) as u32 * pitch - GAP;
+    let top = EDGE + line(TITLE);
+    let legend = top + SIDE[1] + below + SPACE;
+    let height = legend + line(SMALL) * names.len() as u32 + EDGE;
+    drawn([across, height], |sheet| {
+        for (at, (chart, axes)) in charts.iter().zip(axes).enumerate() {
+            let corner = EDGE + at as u32 * pitch;
+            let title = fit(TITLE as f32, SIDE[0] as f32, &chart.title);
+            write(
+                sheet,
+                (HPos::Left, [corner + left, EDGE]),
+                (TITLE, INK),
+                &title,
+            )?;
+            let size = (left + SIDE[0], SIDE[1] + below);
+            draw(
+                &sheet.clone().shrink((corner, top), size),
+                chart,
+                axes,
+                numbers,
+            )?;
         }
-    }
-}
-
-fn thick_line(canvas: &mut Canvas, from: [i32; 2], to: [i32; 2], colour: Colour) {
-    for shift in -1..=1 {
-        let moved = |p: [i32; 2]| [p[0], p[1] + shift];
-        canvas.line(moved(from), moved(to), colour);
-    }
-}
-
-/// One axis of a chart.
-struct Scale {
-    axis: Axis,
-    logarithmic: bool,
-    /// Whole powers of ten that it covers.
-    powers: std::ops::RangeInclusive<i32>,
-}
-
-impl Scale {
-    fn of(chart: &Chart, axis: usize) -> Self {
-        let logarithmic = chart.logarithmic[axis];
-        let points = chart.curves.iter().flat_map(|curve| &curve.points);
-        let values: Vec<f64> = points
-            .map(|point| point[axis])
-            .filter(|v| v.is_finite() && (!logarithmic || *v > 0.0))
-            .map(|v| if logarithmic { v.log10() } else { v })
-            .collect();
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let powers = if logarithmic && !values.is_empty() {
-            least.floor() as i32..=most.ceil() as i32
-        } else {
-            0..=0
-        };
-        let range = if logarithmic {
-            Range::of_all([*powers.start() as f32, *powers.end() as f32].into_iter())
-        } else {
-            Range::of_all(values.iter().map(|&v| v as f32))
-        };
-        Self {
-            axis: Axis::over(range),
-            logarithmic,
-            powers,
+        for (at, curve) in names.iter().enumerate() {
+            let y = legend + at as u32 * line(SMALL);
+            let colour = paint(COLOURS[at % COLOURS.len()]);
+            let middle = (y + line(SMALL) / 2).cast_signed();
+            let [from, to] = [EDGE, EDGE + SAMPLE].map(u32::cast_signed);
+            let sample = [(from, middle), (to, middle)];
+            sheet.draw(&PathElement::new(sample, colour.stroke_width(STROKE)))?;
+            let dot = (i32::midpoint(from, to), middle);
+            sheet.draw(&Circle::new(dot, DOT, colour.filled()))?;
+            let start = EDGE + SAMPLE + SPACE;
+            let name = fit(SMALL as f32, (across - EDGE - start) as f32, &curve.name);
+            write(sheet, (HPos::Left, [start, y]), (SMALL, INK), &name)?;
         }
-    }
-
-    fn place(&self, value: f64) -> Option<f64> {
-        let value = if self.logarithmic {
-            value.log10()
-        } else {
-            value
-        };
-        value.is_finite().then(|| self.axis.place(value))
-    }
-
-    fn ticks(&self) -> Vec<(f64, String)> {
-        if self.logarithmic {
-            let powers = self.powers.clone();
-            return powers
-                .map(|power| (self.axis.place(f64::from(power)), short(power)))
-                .collect();
-        }
-        let ticks = self.axis.ticks().into_iter();
-        ticks
-            .map(|tick| (self.axis.place(tick.value), tick.label))
-            .collect()
-    }
+        Ok(())
+    })
 }
 
-/// A power of ten as people write it.
-fn short(power: i32) -> String {
-    match power {
-        -3..=0 => format!(
-            "{:.*}",
-            usize::try_from(-power).unwrap_or(0),
-            10_f64.powi(power)
-        ),
-        1..=5 => 10_u32.pow(power.unsigned_abs()).to_string(),
-        _ => format!("1e{power}"),
+fn draw(area: &Area<'_>, chart: &Chart, [x, y]: [Axis; 2], numbers: u32) -> Done {
+    let words = fit(SMALL as f32, SIDE[0] as f32, &chart.x);
+    let axes = [x.clone().spaced(MOST_CHARACTERS), y.clone()];
+    let mut plot = frame(area, axes, &look(numbers, [&words, ""]))?;
+    for (curve, colour) in chart.curves.iter().zip(COLOURS.into_iter().cycle()) {
+        let shown = curve
+            .points
+            .iter()
+            .filter(|p| x.shows(p[0]) && y.shows(p[1]));
+        let points: Vec<(f64, f64)> = shown.map(|&[x, y]| (x, y)).collect();
+        let dots = points
+            .iter()
+            .map(|&at| Circle::new(at, DOT, paint(colour).filled()));
+        plot.draw_series(dots)?;
+        plot.draw_series(LineSeries::new(points, paint(colour).stroke_width(STROKE)))?;
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn points_lie_where_their_axes_say() {
-        let chart = Chart {
+    fn chart(points: &[[f64; 2]], logarithmic: [bool; 2]) -> Chart {
+        Chart {
             title: "cost".to_owned(),
             x: "labels".to_owned(),
             curves: vec![Curve {
                 name: "none".to_owned(),
-                points: vec![[1.0, 10.0], [8.0, 100_000.0], [9.0, f64::NAN]],
+                points: points.to_vec(),
             }],
-            logarithmic: [false, true],
-        };
-        let scale = Scale::of(&chart, 1);
-        let labels: Vec<String> = scale.ticks().into_iter().map(|t| t.1).collect();
-        assert_eq!(labels, ["10", "100", "1000", "10000", "100000"]);
-        assert!((scale.place(1000.0).unwrap() - 0.5).abs() < 1e-9);
-        assert_eq!(scale.place(0.0), None);
-        let canvas = charts(&[chart.clone(), chart]);
-        assert!(canvas.width() > 2 * SIDE[0]);
-        assert!(canvas.to_png().is_ok());
+            logarithmic,
+        }
+    }
+
+    /// Pixels of the first curve's colour.
+    fn dots(canvas: &Canvas) -> Vec<[i32; 2]> {
+        let (width, height) = (canvas.width().cast_signed(), canvas.height().cast_signed());
+        let pixels = (0..height).flat_map(|y| (0..width).map(move |x| [x, y]));
+        let is_curve = |&[x, y]: &[i32; 2]| canvas.pixel(x, y) == Some(COLOURS[0]);
+        pixels.filter(is_curve).collect()
+    }
+
+    #[test]
+    fn points_lie_where_their_axes_say() {
+        let points = [
+            [1.0, 10.0],
+            [5.0, 1e3],
+            [9.0, 1e5],
+            [9.0, f64::NAN],
+            [9.0, 0.0],
+        ];
+        let one = chart(&points, [false, true]);
+        let canvas = charts(std::slice::from_ref(&one));
+        let legend = canvas.height().cast_signed() - 80;
+        let all: Vec<_> = dots(&canvas)
+            .into_iter()
+            .filter(|at| at[1] < legend)
+            .collect();
+        let ends = [0, 1].map(|axis| {
+            let places = || all.iter().map(|at| at[axis]);
+            (places().min().unwrap(), places().max().unwrap())
+        });
+        // Nine tenths of an axis lie between the blanks at its ends, and half a dot beyond each.
+        for ((low, high), side) in ends.into_iter().zip(SIDE) {
+            let wanted = f64::from(side / px(1)) / 1.1 + 10.0;
+            assert!(
+                (f64::from(high - low) - wanted).abs() < 4.0,
+                "{low} to {high}"
+            );
+        }
+        let [middle_x, middle_y] = ends.map(|(low, high)| i32::midpoint(low, high));
+        let is_middle =
+            |at: &&[i32; 2]| at[0].abs_diff(middle_x) < 2 && at[1].abs_diff(middle_y) < 2;
+        assert!(
+            all.iter().find(is_middle).is_some(),
+            "a straight line on a log axis"
+        );
+        assert!(charts(&[one.clone(), one]).width() > 2 * SIDE[0] / px(1));
+    }
+
+    #[test]
+    fn every_chart_is_a_picture() {
         assert!(charts(&[]).to_png().is_ok());
-        assert_eq!([-2, 0, 3, 7].map(short), ["0.01", "1", "1000", "1e7"]);
+        let odd = [
+            f64::NAN,
+            f64::INFINITY,
+            -1.0,
+            0.0,
+            1e-320,
+            1e-5,
+            3.0,
+            1e307,
+            f64::MAX,
+        ];
+        let pairs: Vec<[f64; 2]> = odd.iter().flat_map(|&x| odd.map(|y| [x, y])).collect();
+        for logarithmic in [[false, false], [true, false], [false, true], [true, true]] {
+            let mut all = vec![chart(&[], logarithmic), chart(&pairs, logarithmic)];
+            all.extend(pairs.iter().map(|&point| chart(&[point], logarithmic)));
+            for chart in all {
+                charts(std::slice::from_ref(&chart));
+            }
+        }
+    }
+
+    #[test]
+    fn long_words_do_not_widen_a_chart() {
+        let points = [[0.0, 0.0], [1.0, 1.0]];
+        let mut long = chart(&points, [false, false]);
+        let width = charts(std::slice::from_ref(&long)).width();
+        long.title = "long ".repeat(200);
+        long.x.clone_from(&long.title);
+        long.curves[0].name.clone_from(&long.title);
+        assert_eq!(charts(&[long]).width(), width);
     }
 }

@@ -1,15 +1,15 @@
 //! Pictures of samples: PNG files, montages, scatter plots, histograms and curves.
 //!
-//! Everything is drawn here, pixel by pixel and with our own font, so that a picture needs no
-//! installed font and no drawing library, and the same samples always give the same bytes.
+//! Plots are drawn by `plotters`, as on pages. The font is part of the program, so that a picture needs
+//! no installed one, and the same samples always give the same bytes.
 
-mod axis;
 mod canvas;
-mod font;
 mod grid;
 mod lines;
 mod rows;
 mod scatter;
+mod sheet;
+mod text;
 
 use crate::Error;
 

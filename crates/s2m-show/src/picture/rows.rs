@@ -1,18 +1,23 @@
 //! Rows of pictures with names beside them, and a box around each picture that is wrong.
 
 use super::canvas::{Canvas, Colour};
-use super::font::{CAPITAL_ROWS, ROWS, text_width};
 use super::grid::{Picture, check_all, enlargement, place};
+use super::sheet::{INK, PAPER};
+use super::text::{self, fit};
 use crate::Error;
 
-const PAPER: Colour = [255, 255, 255];
-const INK: Colour = [31, 35, 40];
 /// Red, as in the paper's figure.
 const WRONG: Colour = [214, 39, 40];
 
-/// Pixels for each dot of the font.
-const TITLE_SCALE: u32 = 3;
-const NAME_SCALE: u32 = 2;
+/// Sizes of text, in pixels.
+const TITLE: f32 = 28.0;
+const NAME: f32 = 20.0;
+/// A name that takes more pixels is cut.
+const WIDEST_NAME: f32 = 480.0;
+/// A title that takes more pixels is cut.
+const WIDEST_TITLE: f32 = 1200.0;
+/// Height of a title with what is below.
+const TITLE_HEIGHT: u32 = 36;
 const EDGE: u32 = 20;
 /// Pixels between neighbouring pictures; a box fills them without touching its neighbour's.
 const GAP: u32 = 8;
@@ -74,9 +79,9 @@ pub fn named_rows(sections: &[Section]) -> Result<Canvas, Error> {
     let mut canvas = Canvas::new(width, height, PAPER);
     let mut top = EDGE;
     for section in sections {
-        let at = [EDGE, top].map(u32::cast_signed);
-        canvas.text(at[0], at[1], TITLE_SCALE, INK, &section.title);
-        top += title_height();
+        let baseline = top as f32 + (TITLE * text::CAPITAL).round();
+        canvas.text([EDGE as f32, baseline], TITLE, INK, &title(section));
+        top += TITLE_HEIGHT;
         for row in &section.rows {
             layout.draw(&mut canvas, row, top);
             top += layout.cell[1] + GAP;
@@ -86,8 +91,16 @@ pub fn named_rows(sections: &[Section]) -> Result<Canvas, Error> {
     Ok(canvas)
 }
 
-fn title_height() -> u32 {
-    TITLE_SCALE * ROWS + GAP
+fn title(section: &Section) -> String {
+    fit(TITLE, WIDEST_TITLE, &section.title)
+}
+
+fn name(row: &Row) -> String {
+    fit(NAME, WIDEST_NAME, &row.name)
+}
+
+fn width(size: f32, line: &str) -> u32 {
+    text::width(size, line).ceil() as u32
 }
 
 /// Where things go, in pixels.
@@ -102,8 +115,8 @@ struct Layout {
 impl Layout {
     fn of(sections: &[Section], first: &Picture) -> Self {
         let factor = enlargement(first);
-        let names = sections.iter().flat_map(|section| &section.rows);
-        let widest = names.map(|row| text_width(NAME_SCALE, &row.name)).max();
+        let rows = sections.iter().flat_map(|section| &section.rows);
+        let widest = rows.map(|row| width(NAME, &name(row))).max();
         Self {
             factor,
             cell: [first.width * factor, first.height * factor],
@@ -114,12 +127,10 @@ impl Layout {
     fn sheet(&self, sections: &[Section]) -> [u32; 2] {
         let rows = || sections.iter().flat_map(|section| &section.rows);
         let longest = rows().map(|row| row.pictures.len()).max().unwrap_or(0) as u32;
-        let titles = sections
-            .iter()
-            .map(|s| EDGE + text_width(TITLE_SCALE, &s.title));
+        let titles = sections.iter().map(|s| EDGE + width(TITLE, &title(s)));
         let across = self.left + longest * (self.cell[0] + GAP) - GAP;
         let down = rows().count() as u32 * (self.cell[1] + GAP)
-            + sections.len() as u32 * (title_height() + SPACE)
+            + sections.len() as u32 * (TITLE_HEIGHT + SPACE)
             - SPACE;
         [
             across.max(titles.max().unwrap_or(0)) + EDGE,
@@ -129,29 +140,22 @@ impl Layout {
 
     /// One row: the name, level with the middle of its pictures, and the pictures.
     fn draw(&self, canvas: &mut Canvas, row: &Row, top: u32) {
-        let middle = top + self.cell[1].saturating_sub(NAME_SCALE * CAPITAL_ROWS) / 2;
-        let at = [EDGE, middle].map(u32::cast_signed);
-        canvas.text(at[0], at[1], NAME_SCALE, INK, &row.name);
+        let middle = top as f32 + self.cell[1] as f32 / 2.0;
+        let baseline = (middle + NAME * text::CAPITAL / 2.0).round();
+        canvas.text([EDGE as f32, baseline], NAME, INK, &name(row));
         for (index, Marked { picture, mark }) in row.pictures.iter().enumerate() {
             let corner = self.corner(index, top);
-            place(canvas, picture, corner, self.factor);
             if *mark == Mark::Wrong {
-                draw_box(canvas, corner, self.cell);
+                let box_corner = corner.map(|side| side - BOX.cast_signed());
+                canvas.fill(box_corner, self.cell.map(|side| side + 2 * BOX), WRONG);
             }
+            place(canvas, picture, corner, self.factor);
         }
     }
 
     fn corner(&self, index: usize, top: u32) -> [i32; 2] {
         let left = self.left + index as u32 * (self.cell[0] + GAP);
         [left, top].map(u32::cast_signed)
-    }
-}
-
-/// A frame around a picture, outside of it.
-fn draw_box(canvas: &mut Canvas, corner: [i32; 2], size: [u32; 2]) {
-    for ring in 1..=BOX {
-        let corner = corner.map(|side| side - ring.cast_signed());
-        canvas.rectangle(corner, size.map(|side| side + 2 * ring), WRONG);
     }
 }
 
@@ -193,12 +197,12 @@ mod tests {
         let sections = [section(&rows[..2]), section(&rows[2..])];
         let canvas = named_rows(&sections).unwrap();
         let layout = Layout::of(&sections, &picture(0));
-        let first = EDGE + title_height();
+        let first = EDGE + TITLE_HEIGHT;
         let pitch = layout.cell[1] + GAP;
         let tops = [
             first,
             first + pitch,
-            first + 2 * pitch + SPACE + title_height(),
+            first + 2 * pitch + SPACE + TITLE_HEIGHT,
         ];
         let mut red = 0;
         for (top, marks) in tops.into_iter().zip(marks) {
@@ -240,8 +244,23 @@ mod tests {
         let layout = Layout::of(&sections, &picture(0));
         let end = layout.corner(1, EDGE)[0] + layout.cell[0].cast_signed();
         assert!(end <= canvas.width().cast_signed());
-        let title = text_width(TITLE_SCALE, &sections[0].title);
+        let title = width(TITLE, &sections[0].title);
         assert_eq!(canvas.width(), title + 2 * EDGE);
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let long = "long ".repeat(1000);
+        let sections = [Section {
+            title: long.clone(),
+            rows: vec![row(&long, &[Mark::Right])],
+        }];
+        let canvas = named_rows(&sections).unwrap();
+        assert!(canvas.width() <= WIDEST_TITLE as u32 + 2 * EDGE);
+        assert_eq!(
+            canvas.pixel(canvas.width().cast_signed() - 1, 30),
+            Some(PAPER)
+        );
     }
 
     #[test]

@@ -1,38 +1,35 @@
 //! Samples of one or two numbers as small plots, side by side and to one scale.
 //!
-//! Points are laid over one another as translucent discs. Where `k` discs of opacity `a` meet, the
-//! paper keeps a share `(1 − a)^k` of its white, so darker means denser. The shares are kept as
-//! fractions until a panel is done: rounded to bytes after each disc, faint ones would be lost.
+//! Points are laid over one another as translucent discs, so darker means denser.
 
-use super::axis::{Axis, Range};
-use super::canvas::{Canvas, Colour, visit_disc};
-use super::font::{CAPITAL_ROWS, ROWS, fit, text_width, wrap};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
-const PAPER: Colour = [255, 255, 255];
-const INK: Colour = [31, 35, 40];
-const QUIET: Colour = [101, 109, 118];
-const FRAME: Colour = [190, 196, 203];
-const GUIDE: Colour = [238, 240, 243];
+use super::canvas::{Canvas, Colour};
+use super::sheet::{
+    Area, Done, INK, QUIET, SMALL, SPACE, TITLE, drawn, line, look, paint, px, width, write,
+};
+use super::text::{fit, wrap};
+use crate::axis::{Axis, Ends, all, bulk, equal, padded, union};
+use crate::plot::frame;
+
 const MARK: Colour = [180, 186, 194];
-
-/// Pixels for each dot of the font.
-const HEADING_SCALE: u32 = 4;
-const TITLE_SCALE: u32 = 3;
-const SMALL_SCALE: u32 = 2;
+const HEADING: u32 = px(36);
 
 /// Sides of a plot's frame; three columns fill a page of text at half size, which is sharp.
-const PLOT_SIDE: u32 = 460;
-const BARS_HEIGHT: u32 = 300;
-const EDGE: u32 = 28;
-const GAP: u32 = 36;
-const TICK_LENGTH: u32 = 6;
-const SPACE: u32 = 12;
+const SIDE: u32 = px(460);
+const BARS_HEIGHT: u32 = px(300);
+const EDGE: u32 = px(28);
+const GAP: u32 = px(36);
 const MOST_LINES: usize = 3;
+/// Most characters of the numbers below a plot.
+const MOST_CHARACTERS: usize = 36;
 
-const DISC_RADIUS: f32 = 2.0;
+const DISC_RADIUS: u32 = px(2);
+const RING_RADIUS: u32 = px(8);
 /// Up to this many points stay nearly solid; the opacity then falls with the root of the count.
-const SOLID_POINTS: f32 = 250.0;
-const OPACITY: std::ops::RangeInclusive<f32> = 0.06..=0.85;
+const SOLID_POINTS: f64 = 250.0;
+const OPACITY: std::ops::RangeInclusive<f64> = 0.06..=0.85;
 
 /// How a panel shows its points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,29 +63,39 @@ pub struct Panel {
 /// Draws panels row by row under a heading.
 ///
 /// All panels of points share their limits, with equal axes, and so do all panels of bars. Points
-/// beyond the limits are not drawn; a note in the panel counts them. Columns are at least one. No
+/// beyond the limits are not drawn; a note above the panel counts them. Columns are at least one. No
 /// panels, and panels without points, give a valid picture too.
 pub fn scatter(panels: &[Panel], columns: usize, heading: &str) -> Canvas {
     let scales = Scales::of(panels);
-    let layout = Layout::of(panels, columns, heading, &scales);
-    let [width, height] = layout.sheet();
-    let mut canvas = Canvas::new(width, height, PAPER);
-    write_lines(
-        &mut canvas,
-        [EDGE, EDGE],
-        HEADING_SCALE,
-        INK,
-        &layout.heading,
+    let layout = Layout::of(panels, &scales);
+    let columns = columns.clamp(1, panels.len().max(1));
+    let [width, height] = layout.size();
+    let [pitch_x, pitch_y] = [width + GAP, height + GAP];
+    let across = 2 * EDGE + columns as u32 * pitch_x - GAP;
+    let heading = wrap(
+        HEADING as f32,
+        (across - 2 * EDGE) as f32,
+        MOST_LINES,
+        heading,
     );
-    for (index, panel) in panels.iter().enumerate() {
-        let plot = layout.plot(index, scales.axes(panel.drawing));
-        draw_panel(&mut canvas, &plot, panel, scales.bins);
-    }
-    canvas
+    let gap = if heading.is_empty() { 0 } else { SPACE };
+    let top = EDGE + heading.len() as u32 * line(HEADING) + gap;
+    let rows = panels.len().div_ceil(columns) as u32;
+    let down = top + (rows * pitch_y).saturating_sub(GAP) + EDGE;
+    drawn([across, down], |sheet| {
+        write_lines(sheet, [EDGE, EDGE], (HEADING, INK), &heading)?;
+        for (index, panel) in panels.iter().enumerate() {
+            let [x, y] = [index % columns, index / columns].map(|at| at as u32);
+            let corner = (EDGE + x * pitch_x, top + y * pitch_y);
+            let cell = sheet.clone().shrink(corner, (width, height));
+            layout.draw(&cell, panel, &scales)?;
+        }
+        Ok(())
+    })
 }
 
 /// The axes that panels of one kind share.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Scales {
     points: [Axis; 2],
     bars: [Axis; 2],
@@ -97,63 +104,79 @@ struct Scales {
 
 impl Scales {
     fn of(panels: &[Panel]) -> Self {
-        let range = |drawing, coordinate| shared_range(panels, drawing, coordinate);
-        let x = Axis::over(range(Drawing::Bars, 0));
+        let ends = |drawing, coordinate| shared_ends(panels, drawing, coordinate);
+        let x = Axis::over(padded(ends(Drawing::Bars, 0)));
         let bars = || panels.iter().filter(|p| p.drawing == Drawing::Bars);
         let bins = bin_count(bars().map(|p| p.points.len()).max().unwrap_or(0));
-        let highest = bars()
-            .flat_map(|panel| {
-                shares(panel, x, bins)
-                    .into_iter()
-                    .chain(curve_shares(panel, x, bins))
-            })
-            .fold(0.0, f64::max);
+        let heights = bars().flat_map(|panel| {
+            let curve = curve_shares(panel, &x, bins).map(|place| place.1);
+            shares(panel, &x, bins).into_iter().chain(curve)
+        });
+        let highest = heights.fold(0.0, f64::max);
+        let top = if highest > 0.0 {
+            padded(Some([0.0, highest])).end
+        } else {
+            0.01
+        };
+        let both = equal([ends(Drawing::Points, 0), ends(Drawing::Points, 1)]);
         Self {
-            points: Axis::equal(range(Drawing::Points, 0), range(Drawing::Points, 1)),
-            bars: [x, Axis::from_zero(100.0 * highest)],
+            points: both.map(Axis::over),
+            bars: [x, Axis::percent(0.0..top)],
             bins,
         }
     }
 
-    fn axes(&self, drawing: Drawing) -> [Axis; 2] {
+    fn axes(&self, drawing: Drawing) -> &[Axis; 2] {
         match drawing {
-            Drawing::Points => self.points,
-            Drawing::Bars => self.bars,
+            Drawing::Points => &self.points,
+            Drawing::Bars => &self.bars,
         }
+    }
+
+    /// Points of a panel that its axes show.
+    fn shown<'a>(
+        &self,
+        panel: &'a Panel,
+        places: &'a [[f32; 2]],
+    ) -> impl Iterator<Item = (f64, f64)> {
+        let [x, y] = self.axes(panel.drawing);
+        let places = places.iter().map(|place| place.map(f64::from));
+        let is_shown = move |at: &[f64; 2]| {
+            x.shows(at[0]) && (panel.drawing == Drawing::Bars || y.shows(at[1]))
+        };
+        places.filter(is_shown).map(Into::into)
     }
 }
 
 /// What the panels of one kind need shown of one coordinate.
 ///
 /// Each panel has its own bulk, so that a small panel is not an outlier among large ones.
-fn shared_range(panels: &[Panel], drawing: Drawing, coordinate: usize) -> Option<Range> {
-    let values = |places: &[[f32; 2]]| -> Vec<f32> {
-        let finite = places.iter().filter(|&&p| is_usable(drawing, p));
-        finite.map(|p| p[coordinate]).collect()
-    };
-    panels
-        .iter()
-        .filter(|panel| panel.drawing == drawing)
-        .flat_map(|panel| {
-            let bulk = Range::of_bulk(values(&panel.points).into_iter());
-            let curve = match drawing {
-                Drawing::Points => &[][..],
-                Drawing::Bars => &panel.curve,
-            };
-            let all = |places| Range::of_all(values(places).into_iter());
-            [bulk, all(&panel.marks), all(curve)]
-        })
-        .flatten()
-        .reduce(Range::union)
-}
-
-/// Whether the coordinates that a drawing looks at are finite.
-fn is_usable(drawing: Drawing, place: [f32; 2]) -> bool {
+fn shared_ends(panels: &[Panel], drawing: Drawing, coordinate: usize) -> Option<Ends> {
     let used = match drawing {
         Drawing::Points => 2,
         Drawing::Bars => 1,
     };
-    place[..used].iter().all(|c| c.is_finite())
+    let values = |places: &[[f32; 2]]| -> Vec<f64> {
+        let finite = |place: &&[f32; 2]| place[..used].iter().all(|c| c.is_finite());
+        places
+            .iter()
+            .filter(finite)
+            .map(|p| f64::from(p[coordinate]))
+            .collect()
+    };
+    let alike = panels.iter().filter(|panel| panel.drawing == drawing);
+    let ends = alike.flat_map(|panel| {
+        let curve = match drawing {
+            Drawing::Points => &[][..],
+            Drawing::Bars => &panel.curve,
+        };
+        [
+            bulk(values(&panel.points).into_iter()),
+            all(values(&panel.marks).into_iter()),
+            all(values(curve).into_iter()),
+        ]
+    });
+    ends.flatten().reduce(union)
 }
 
 /// Bars for so many points: the root of the count, within what can be seen.
@@ -162,7 +185,7 @@ fn bin_count(points: usize) -> usize {
 }
 
 /// The share of a panel's points in each bar.
-fn shares(panel: &Panel, x: Axis, bins: usize) -> Vec<f64> {
+fn shares(panel: &Panel, x: &Axis, bins: usize) -> Vec<f64> {
     let mut counts = vec![0_usize; bins];
     let finite = panel.points.iter().filter(|p| p[0].is_finite());
     for place in finite.clone().map(|p| x.place(f64::from(p[0]))) {
@@ -175,341 +198,132 @@ fn shares(panel: &Panel, x: Axis, bins: usize) -> Vec<f64> {
     counts.iter().map(|&count| count as f64 / total).collect()
 }
 
-/// The share that a bar at each place of the curve would have, were it the density there.
-fn curve_shares(panel: &Panel, x: Axis, bins: usize) -> impl Iterator<Item = f64> {
+/// Places of the curve, and the share that a bar there would have, were the curve the density.
+fn curve_shares(panel: &Panel, x: &Axis, bins: usize) -> impl Iterator<Item = (f64, f64)> {
     let width = x.span() / bins as f64;
-    panel
+    let finite = panel
         .curve
         .iter()
-        .map(move |place| width * f64::from(place[1]))
+        .filter(|p| p.iter().all(|c| c.is_finite()));
+    finite.map(move |p| (f64::from(p[0]), width * f64::from(p[1])))
 }
 
-/// Where things go, in pixels.
+/// Where things go in every panel.
 #[derive(Debug)]
 struct Layout {
-    columns: usize,
-    heading: Vec<String>,
-    /// Width of the tick labels to the left of a plot.
-    labels: u32,
-    /// Width and height of a plot.
-    plot: [u32; 2],
-    /// Lines of the longest caption in each row of panels.
-    captions: Vec<u32>, // [rows]
+    /// Width of the numbers to the left of a plot.
+    numbers: u32,
+    /// What numbers take to the left of a plot and below.
+    room: [u32; 2],
+    height: u32,
+    /// Lines of the longest caption.
+    captions: u32,
 }
 
 impl Layout {
-    fn of(panels: &[Panel], columns: usize, heading: &str, scales: &Scales) -> Self {
-        let columns = columns.clamp(1, panels.len().max(1));
-        let only_bars = !panels.is_empty() && panels.iter().all(|p| p.drawing == Drawing::Bars);
-        let mut layout = Self {
-            columns,
-            heading: Vec::new(),
-            labels: widest_label(panels, scales),
-            plot: [PLOT_SIDE, if only_bars { BARS_HEIGHT } else { PLOT_SIDE }],
-            captions: panels.chunks(columns).map(most_caption_lines).collect(),
-        };
-        let width = layout.sheet()[0] - 2 * EDGE;
-        layout.heading = wrap(HEADING_SCALE, width, MOST_LINES, heading);
-        layout
-    }
-
-    /// Pixels left of a plot that belong to it.
-    fn left(&self) -> u32 {
-        self.labels + TICK_LENGTH + SPACE
-    }
-
-    /// Height of a row of panels with its title and captions, and of the gap below.
-    fn row_height(&self, caption_lines: u32) -> u32 {
-        let below = TICK_LENGTH + SPACE + line_height(SMALL_SCALE) * (caption_lines + 1);
-        line_height(TITLE_SCALE) + self.plot[1] + below + GAP
-    }
-
-    /// Height of all that is above a row of panels.
-    fn above(&self, row: usize) -> u32 {
-        let lines = self.heading.len() as u32;
-        let gap = if lines > 0 { SPACE } else { 0 };
-        let rows = self.captions[..row].iter();
-        let rows: u32 = rows.map(|&lines| self.row_height(lines)).sum();
-        EDGE + lines * line_height(HEADING_SCALE) + gap + rows
-    }
-
-    fn sheet(&self) -> [u32; 2] {
-        let across = (self.left() + self.plot[0] + GAP) * self.columns as u32;
-        let last_gap = if self.captions.is_empty() { 0 } else { GAP };
-        let down = self.above(self.captions.len()) - last_gap;
-        [2 * EDGE + across - GAP, down + EDGE]
-    }
-
-    fn plot(&self, index: usize, axes: [Axis; 2]) -> Plot {
-        let (column, row) = ((index % self.columns) as u32, index / self.columns);
-        let across = self.left() + self.plot[0] + GAP;
-        let corner = [
-            EDGE + column * across + self.left(),
-            self.above(row) + line_height(TITLE_SCALE),
-        ];
-        Plot {
-            corner,
-            size: self.plot,
-            axes,
+    fn of(panels: &[Panel], scales: &Scales) -> Self {
+        let labels = panels
+            .iter()
+            .flat_map(|p| scales.axes(p.drawing)[1].labels());
+        let numbers = labels.map(|label| width(SMALL, &label)).max().unwrap_or(0);
+        let only_bars = panels.iter().all(|p| p.drawing == Drawing::Bars);
+        let captions = panels.iter().map(|panel| caption(panel).len() as u32);
+        Self {
+            numbers,
+            room: look(numbers, [""; 2]).room,
+            height: if only_bars { BARS_HEIGHT } else { SIDE },
+            captions: captions.max().unwrap_or(0),
         }
     }
-}
 
-fn widest_label(panels: &[Panel], scales: &Scales) -> u32 {
-    panels
-        .iter()
-        .flat_map(|panel| height_labels(panel.drawing, scales.axes(panel.drawing)[1]))
-        .map(|(_, label)| text_width(SMALL_SCALE, &label))
-        .max()
-        .unwrap_or(0)
-}
-
-fn most_caption_lines(row: &[Panel]) -> u32 {
-    let lines = row.iter().map(|panel| caption_lines(panel).len() as u32);
-    lines.max().unwrap_or(0)
-}
-
-/// A line of text and the space to the next.
-fn line_height(scale: u32) -> u32 {
-    scale * (ROWS + 3)
-}
-
-fn caption_lines(panel: &Panel) -> Vec<String> {
-    wrap(SMALL_SCALE, PLOT_SIDE, MOST_LINES, &panel.caption)
-}
-
-/// Places and labels of the ticks on the upright axis; heights of bars are in per cent.
-fn height_labels(drawing: Drawing, axis: Axis) -> Vec<(f64, String)> {
-    let unit = if drawing == Drawing::Bars { "%" } else { "" };
-    let with_unit = |label: String| label + unit;
-    let ticks = axis.ticks().into_iter();
-    ticks
-        .map(|t| (axis.place(t.value), with_unit(t.label)))
-        .collect()
-}
-
-/// The inside of one frame, and what its pixels stand for.
-#[derive(Debug, Clone, Copy)]
-struct Plot {
-    corner: [u32; 2],
-    size: [u32; 2],
-    axes: [Axis; 2],
-}
-
-impl Plot {
-    /// Where a point lies, in pixels from the top left of the frame; nothing outside of it.
-    fn locate(&self, point: [f32; 2]) -> Option<[f32; 2]> {
-        let [x, y] = [0, 1].map(|i| self.axes[i].place(f64::from(point[i])));
-        let is_inside = [x, y].iter().all(|place| (0.0..=1.0).contains(place));
-        let [width, height] = self.size.map(f64::from);
-        is_inside.then_some([(x * width) as f32, ((1.0 - y) * height) as f32])
+    fn size(&self) -> [u32; 2] {
+        let height = line(TITLE) + self.height + self.room[1] + self.captions * line(SMALL);
+        [self.room[0] + SIDE, height]
     }
 
-    /// The pixel on the sheet of a pixel in the frame.
-    fn on_sheet(&self, x: i32, y: i32) -> [i32; 2] {
-        [
-            x.saturating_add_unsigned(self.corner[0]),
-            y.saturating_add_unsigned(self.corner[1]),
-        ]
+    fn draw(&self, cell: &Area<'_>, panel: &Panel, scales: &Scales) -> Done {
+        let left = self.room[0];
+        let note = note(panel, scales).unwrap_or_default();
+        let title = fit(
+            TITLE as f32,
+            (SIDE - width(SMALL, &note) - SPACE) as f32,
+            &panel.title,
+        );
+        write(cell, (HPos::Left, [left, 0]), (TITLE, INK), &title)?;
+        let end = [left + SIDE, TITLE - SMALL];
+        write(cell, (HPos::Right, end), (SMALL, QUIET), &note)?;
+        let below = line(TITLE) + self.height + self.room[1];
+        write_lines(cell, [left, below], (SMALL, QUIET), &caption(panel))?;
+        let size = (left + SIDE, self.height + self.room[1]);
+        self.plot(&cell.clone().shrink((0, line(TITLE)), size), panel, scales)
     }
 
-    /// The column of pixels at a share of the width, from 0 to 1.
-    fn column(&self, place: f64) -> i32 {
-        (place * f64::from(self.size[0] - 1)).round() as i32
-    }
-
-    /// The row of pixels at a share of the height, from 0 (bottom) to 1 (top).
-    fn row(&self, place: f64) -> i32 {
-        ((1.0 - place) * f64::from(self.size[1] - 1)).round() as i32
-    }
-}
-
-fn draw_panel(canvas: &mut Canvas, plot: &Plot, panel: &Panel, bins: usize) {
-    draw_words(canvas, plot, panel);
-    draw_axes(canvas, plot, panel.drawing);
-    match panel.drawing {
-        Drawing::Points => {
-            draw_rings(canvas, plot, &panel.marks);
-            draw_points(canvas, plot, panel);
+    fn plot(&self, area: &Area<'_>, panel: &Panel, scales: &Scales) -> Done {
+        let [x, y] = scales.axes(panel.drawing).clone();
+        let axes = [x.clone().spaced(MOST_CHARACTERS), y];
+        let mut plot = frame(area, axes, &look(self.numbers, [""; 2]))?;
+        let marks = scales.shown(panel, &panel.marks);
+        let colour = paint(panel.colour);
+        match panel.drawing {
+            Drawing::Points => {
+                let style = paint(MARK).stroke_width(px(2));
+                plot.draw_series(marks.map(|at| Circle::new(at, RING_RADIUS, style)))?;
+                let style = colour.mix(opacity(panel.points.len())).filled();
+                let points = scales.shown(panel, &panel.points);
+                plot.draw_series(points.map(|at| Circle::new(at, DISC_RADIUS, style)))?;
+            }
+            Drawing::Bars => {
+                let top = plot.y_range().end;
+                let style = paint(MARK).stroke_width(px(2));
+                let upright = |(x, _)| PathElement::new([(x, 0.0), (x, top)], style);
+                plot.draw_series(marks.map(upright))?;
+                let start = plot.x_range().start;
+                let edge = |bin: usize| start + x.span() * bin as f64 / scales.bins as f64;
+                let bars = shares(panel, &x, scales.bins).into_iter().enumerate();
+                plot.draw_series(bars.filter(|bar| bar.1 > 0.0).map(|(bin, share)| {
+                    let corners = [(edge(bin), share), (edge(bin + 1), 0.0)];
+                    let mut bar = Rectangle::new(corners, colour.filled());
+                    bar.set_margin(0, 0, 0, px(1));
+                    bar
+                }))?;
+                let curve = curve_shares(panel, &x, scales.bins);
+                plot.draw_series(LineSeries::new(curve, paint(INK).stroke_width(px(3))))?;
+            }
         }
-        Drawing::Bars => {
-            draw_uprights(canvas, plot, &panel.marks);
-            draw_bars(canvas, plot, panel, bins);
-            draw_curve(canvas, plot, panel, bins);
-        }
+        Ok(())
     }
-    let [width, height] = plot.size;
-    canvas.rectangle(plot.on_sheet(-1, -1), [width + 2, height + 2], FRAME);
-    draw_note(canvas, plot, panel);
 }
 
-/// Title and caption, both flush with the frame.
-fn draw_words(canvas: &mut Canvas, plot: &Plot, panel: &Panel) {
-    let title = fit(TITLE_SCALE, plot.size[0], &panel.title);
-    let [x, y] = plot.on_sheet(0, -line_height(TITLE_SCALE).cast_signed());
-    canvas.text(x, y, TITLE_SCALE, INK, &title);
-    let below = TICK_LENGTH + SPACE + line_height(SMALL_SCALE);
-    let corner = [plot.corner[0], plot.corner[1] + plot.size[1] + below];
-    write_lines(canvas, corner, SMALL_SCALE, QUIET, &caption_lines(panel));
+fn caption(panel: &Panel) -> Vec<String> {
+    wrap(SMALL as f32, SIDE as f32, MOST_LINES, &panel.caption)
 }
 
 fn write_lines(
-    canvas: &mut Canvas,
-    corner: [u32; 2],
-    scale: u32,
-    colour: Colour,
+    area: &Area<'_>,
+    [x, mut y]: [u32; 2],
+    style: (u32, Colour),
     lines: &[String],
-) {
-    let mut top = corner[1];
-    for line in lines {
-        canvas.text(
-            corner[0].cast_signed(),
-            top.cast_signed(),
-            scale,
-            colour,
-            line,
-        );
-        top += line_height(scale);
+) -> Done {
+    for text in lines {
+        write(area, (HPos::Left, [x, y]), style, text)?;
+        y += line(style.0);
     }
-}
-
-/// Faint guides, ticks and their numbers.
-fn draw_axes(canvas: &mut Canvas, plot: &Plot, drawing: Drawing) {
-    let mut free_from = i32::MIN;
-    for tick in plot.axes[0].ticks() {
-        let at = plot.column(plot.axes[0].place(tick.value));
-        canvas.fill(plot.on_sheet(at, 0), [1, plot.size[1]], GUIDE);
-        canvas.fill(
-            plot.on_sheet(at, plot.size[1].cast_signed()),
-            [1, TICK_LENGTH],
-            FRAME,
-        );
-        let width = text_width(SMALL_SCALE, &tick.label).cast_signed();
-        if at - width / 2 >= free_from {
-            let below = plot.size[1] + TICK_LENGTH + SPACE / 2;
-            let [x, y] = plot.on_sheet(at - width / 2, below.cast_signed());
-            canvas.text(x, y, SMALL_SCALE, QUIET, &tick.label);
-            free_from = at + width / 2 + SPACE.cast_signed();
-        }
-    }
-    let tick_length = TICK_LENGTH.cast_signed();
-    for (place, label) in height_labels(drawing, plot.axes[1]) {
-        let at = plot.row(place);
-        canvas.fill(plot.on_sheet(0, at), [plot.size[0], 1], GUIDE);
-        canvas.fill(plot.on_sheet(-tick_length, at), [TICK_LENGTH, 1], FRAME);
-        let left =
-            -tick_length - SPACE.cast_signed() / 2 - text_width(SMALL_SCALE, &label).cast_signed();
-        let [x, y] = plot.on_sheet(left, at - (SMALL_SCALE * CAPITAL_ROWS / 2).cast_signed());
-        canvas.text(x, y, SMALL_SCALE, QUIET, &label);
-    }
-}
-
-fn draw_rings(canvas: &mut Canvas, plot: &Plot, marks: &[[f32; 2]]) {
-    for [x, y] in marks.iter().filter_map(|&mark| plot.locate(mark)) {
-        let centre = [x + plot.corner[0] as f32, y + plot.corner[1] as f32];
-        canvas.ring(centre, 8.0, 1.6, MARK);
-    }
-}
-
-fn draw_uprights(canvas: &mut Canvas, plot: &Plot, marks: &[[f32; 2]]) {
-    let places = marks
-        .iter()
-        .map(|mark| plot.axes[0].place(f64::from(mark[0])));
-    for place in places.filter(|place| (0.0..=1.0).contains(place)) {
-        canvas.fill(
-            plot.on_sheet(plot.column(place), 0),
-            [2, plot.size[1]],
-            MARK,
-        );
-    }
+    Ok(())
 }
 
 /// Opacity of one disc among so many.
-fn opacity(points: usize) -> f32 {
-    (SOLID_POINTS / points.max(1) as f32)
+fn opacity(points: usize) -> f64 {
+    (SOLID_POINTS / points.max(1) as f64)
         .sqrt()
         .clamp(*OPACITY.start(), *OPACITY.end())
 }
 
-fn draw_points(canvas: &mut Canvas, plot: &Plot, panel: &Panel) {
-    let white = white_left(plot, panel);
-    let [width, height] = plot.size.map(u32::cast_signed);
-    let places = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
-    for ((x, y), white) in places.zip(white).filter(|&(_, white)| white < 1.0) {
-        let [x, y] = plot.on_sheet(x, y);
-        canvas.blend(x, y, panel.colour, 1.0 - white);
-    }
-}
-
-/// The share of white that each pixel of a plot keeps under all its discs, row by row.
-fn white_left(plot: &Plot, panel: &Panel) -> Vec<f32> {
-    let [width, height] = plot.size.map(|side| side as usize);
-    let alpha = opacity(panel.points.len());
-    let mut white = vec![1.0; width * height]; // [height, width]
-    for centre in panel.points.iter().filter_map(|&point| plot.locate(point)) {
-        visit_disc(centre, DISC_RADIUS, |x, y, coverage| {
-            let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else {
-                return;
-            };
-            if x < width && y < height {
-                white[y * width + x] *= 1.0 - alpha * coverage;
-            }
-        });
-    }
-    white
-}
-
-fn draw_bars(canvas: &mut Canvas, plot: &Plot, panel: &Panel, bins: usize) {
-    let edge = |bin: usize| (bin as u32 * plot.size[0] / bins as u32).cast_signed();
-    for (bin, share) in shares(panel, plot.axes[0], bins).into_iter().enumerate() {
-        let top = plot.row(plot.axes[1].place(100.0 * share));
-        let width = (edge(bin + 1) - edge(bin) - 1).max(1).cast_unsigned();
-        let height = plot.size[1].saturating_sub(top.max(0).cast_unsigned());
-        if share > 0.0 {
-            canvas.fill(plot.on_sheet(edge(bin), top), [width, height], panel.colour);
-        }
-    }
-}
-
-/// The curve as a line about three pixels wide, in the unit of the bars.
-fn draw_curve(canvas: &mut Canvas, plot: &Plot, panel: &Panel, bins: usize) {
-    let heights = curve_shares(panel, plot.axes[0], bins).map(|share| 100.0 * share);
-    let places: Vec<[i32; 2]> = panel
-        .curve
-        .iter()
-        .zip(heights)
-        .map(|(place, height)| {
-            let across = plot.column(plot.axes[0].place(f64::from(place[0])));
-            [across, plot.row(plot.axes[1].place(height))]
-        })
-        .collect();
-    for pair in places.windows(2) {
-        for [dx, dy] in [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]] {
-            let [from, to] = [pair[0], pair[1]].map(|[x, y]| plot.on_sheet(x + dx, y + dy));
-            canvas.line(from, to, INK);
-        }
-    }
-}
-
-/// Says what the panel does not show.
-fn draw_note(canvas: &mut Canvas, plot: &Plot, panel: &Panel) {
-    let Some(note) = note(plot, panel) else {
-        return;
-    };
-    let left = plot.size[0].saturating_sub(text_width(SMALL_SCALE, &note) + SPACE);
-    let [x, y] = plot.on_sheet(left.cast_signed(), SPACE.cast_signed());
-    canvas.text(x, y, SMALL_SCALE, QUIET, &note);
-}
-
-fn note(plot: &Plot, panel: &Panel) -> Option<String> {
+/// Says what a panel does not show.
+fn note(panel: &Panel, scales: &Scales) -> Option<String> {
     if panel.points.is_empty() {
         return Some("no points".to_owned());
     }
-    let is_shown = |point: &&[f32; 2]| match panel.drawing {
-        Drawing::Points => plot.locate(**point).is_some(),
-        Drawing::Bars => (0.0..=1.0).contains(&plot.axes[0].place(f64::from(point[0]))),
-    };
-    let hidden = panel.points.len() - panel.points.iter().filter(is_shown).count();
+    let hidden = panel.points.len() - scales.shown(panel, &panel.points).count();
     (hidden > 0).then(|| format!("{hidden} out of view"))
 }
 

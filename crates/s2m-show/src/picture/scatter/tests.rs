@@ -74,31 +74,53 @@ fn four_points_are_four_discs() {
     assert!((4 * 12..=4 * 24).contains(&area), "{area}");
 }
 
-#[test]
-fn one_step_is_as_long_across_as_it_is_up() {
-    let scales = Scales::of(&[panel(vec![[0.0, 0.0], [10.0, 1.0]]), panel(square(2.0))]);
-    let plot = Plot {
-        corner: [0, 0],
-        size: [PLOT_SIDE; 2],
-        axes: scales.points,
+/// Middles of the discs in a picture of a few points, from left to right.
+fn middles(canvas: &Canvas) -> Vec<[f64; 2]> {
+    let (width, height) = (canvas.width().cast_signed(), canvas.height().cast_signed());
+    let pixels = (0..width).flat_map(|x| (0..height).map(move |y| [x, y]));
+    let mut found: Vec<Vec<[i32; 2]>> = Vec::new();
+    for at in pixels.filter(|&[x, y]| canvas.pixel(x, y).is_some_and(is_reddish)) {
+        let near = |disc: &&mut Vec<[i32; 2]>| (0..2).all(|i| disc[0][i].abs_diff(at[i]) < 8);
+        match found.iter_mut().find(near) {
+            Some(disc) => disc.push(at),
+            None => found.push(vec![at]),
+        }
+    }
+    let mean = |disc: &Vec<[i32; 2]>, i: usize| {
+        disc.iter().map(|at| f64::from(at[i])).sum::<f64>() / disc.len() as f64
     };
-    let [x0, y0] = plot.locate([1.0, 0.5]).unwrap();
-    let [x1, y1] = plot.locate([2.0, 1.5]).unwrap();
-    assert!((x1 - x0 - (y0 - y1)).abs() < 1e-3);
-    assert!(y1 < y0, "larger values are higher up");
+    found
+        .iter()
+        .map(|disc| [mean(disc, 0), mean(disc, 1)])
+        .collect()
+}
+
+#[test]
+fn points_land_where_their_numbers_say() {
+    let panel = panel(vec![[0.0, 0.0], [1.0, 4.0], [4.0, 2.0]]);
+    let found = middles(&scatter(&[panel], 1, ""));
+    assert_eq!(found.len(), 3, "{found:?}");
+    let [a, b, c] = [found[0], found[1], found[2]];
+    // One step, as long across as it is up; the second coordinate grows upwards.
+    let step = (c[0] - a[0]) / 4.0;
+    assert!(
+        (step - f64::from(SIDE / px(1)) / 4.0 / 1.1).abs() < 0.5,
+        "{step}"
+    );
+    let wanted = [
+        [a[0] + step, a[1] - 4.0 * step],
+        [a[0] + 4.0 * step, a[1] - 2.0 * step],
+    ];
+    for (found, wanted) in [b, c].as_flattened().iter().zip(wanted.as_flattened()) {
+        assert!((found - wanted).abs() < 1.0, "{found} {wanted}");
+    }
 }
 
 #[test]
 fn a_small_panel_is_not_an_outlier_among_large_ones() {
     let large = panel((0..10_000).map(|i| [i as f32 / 1e4, 0.0]).collect());
     let small = panel(vec![[5.0, 5.0]; 3]);
-    let axes = Scales::of(&[large, small.clone()]).points;
-    let plot = Plot {
-        corner: [0, 0],
-        size: [PLOT_SIDE; 2],
-        axes,
-    };
-    assert_eq!(note(&plot, &small), None);
+    assert_eq!(note(&small, &Scales::of(&[large, small.clone()])), None);
 }
 
 #[test]
@@ -110,14 +132,27 @@ fn points_out_of_view_are_counted_in_a_note() {
             drawing,
             ..panel(points.clone())
         };
-        let axes = Scales::of(std::slice::from_ref(&panel)).axes(drawing);
-        let plot = Plot {
-            corner: [0, 0],
-            size: [PLOT_SIDE; 2],
-            axes,
-        };
-        assert_eq!(note(&plot, &panel).as_deref(), Some("2 out of view"));
+        let scales = Scales::of(std::slice::from_ref(&panel));
+        assert_eq!(note(&panel, &scales).as_deref(), Some("2 out of view"));
     }
+}
+
+#[test]
+fn long_words_are_cut_or_wrapped() {
+    let usual = scatter(&[panel(square(1.0))], 1, "heading");
+    let long = "long ".repeat(500);
+    let wordy = Panel {
+        title: long.clone(),
+        caption: long.clone(),
+        ..panel(square(1.0))
+    };
+    let canvas = scatter(&[wordy], 1, &long);
+    assert_eq!(canvas.width(), usual.width());
+    let lines = (MOST_LINES as u32 - 1) * (line(SMALL) + line(HEADING));
+    assert_eq!(canvas.height() - usual.height(), lines / px(1));
+    let right = canvas.width().cast_signed() - (EDGE / px(1)).cast_signed();
+    let margin = (0..canvas.height().cast_signed()).map(|y| canvas.pixel(right + 2, y));
+    assert!(margin.into_iter().all(|pixel| pixel == Some([255; 3])));
 }
 
 #[test]
@@ -137,15 +172,14 @@ fn bars_hold_every_point_once() {
         ..panel(points)
     };
     let scales = Scales::of(std::slice::from_ref(&bars));
-    let total: f64 = shares(&bars, scales.bars[0], scales.bins).iter().sum();
+    let total: f64 = shares(&bars, &scales.bars[0], scales.bins).iter().sum();
     assert!((total - 1.0).abs() < 1e-12, "{total}");
 }
 
 #[test]
 fn a_point_on_either_end_of_the_axis_is_in_the_bar_there() {
     let ends = panel(vec![[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]);
-    let from_zero_to_one = Axis::from_zero(0.0);
-    assert_eq!(shares(&ends, from_zero_to_one, 3), [0.25, 0.0, 0.75]);
+    assert_eq!(shares(&ends, &Axis::over(0.0..1.0), 3), [0.25, 0.0, 0.75]);
 }
 
 #[test]
@@ -191,9 +225,9 @@ fn a_curve_is_in_the_unit_of_the_bars() {
         ..panel((0..3000).map(|i| [i as f32 / 1500.0, 0.0]).collect())
     };
     let scales = Scales::of(std::slice::from_ref(&even));
-    let bars = shares(&even, scales.bars[0], scales.bins);
+    let bars = shares(&even, &scales.bars[0], scales.bins);
     let middle = bars[bars.len() / 2];
-    for share in curve_shares(&even, scales.bars[0], scales.bins) {
+    for (_, share) in curve_shares(&even, &scales.bars[0], scales.bins) {
         assert!((share / middle - 1.0).abs() < 0.05, "{share} {middle}");
     }
     let without = Panel {
@@ -204,20 +238,21 @@ fn a_curve_is_in_the_unit_of_the_bars() {
         let canvas = scatter(std::slice::from_ref(panel), 1, "");
         count(&canvas, |colour| colour == INK)
     };
-    // Three pixels for each column between the two ends, which the margin leaves out.
+    // Two or three whole pixels for each column between the two ends, which the margin leaves out.
     let drawn = ink(&even) - ink(&without);
-    assert!((1200..=3 * 460).contains(&drawn), "{drawn}");
+    assert!((800..=3 * 460).contains(&drawn), "{drawn}");
 }
 
 #[test]
 fn faint_discs_on_one_place_add_up_to_the_full_colour() {
     let many = panel(vec![[0.0, 0.0]; 100_000]);
     let canvas = scatter(&[many], 1, "");
-    assert!(count(&canvas, |colour| colour == [200, 30, 30]) > 0);
+    let is_full = |[r, g, b]: Colour| r.abs_diff(200).max(g.abs_diff(30)).max(b.abs_diff(30)) < 10;
+    assert!(count(&canvas, is_full) > 0);
 }
 
 #[test]
-fn only_the_longest_caption_of_a_row_makes_it_higher() {
+fn the_longest_caption_makes_every_row_higher() {
     let long = Panel {
         caption: "one\ntwo\nthree\nfour".to_owned(),
         ..panel(vec![])
@@ -225,9 +260,8 @@ fn only_the_longest_caption_of_a_row_makes_it_higher() {
     let height = |panels: &[Panel]| scatter(panels, 2, "").height();
     let short = || panel(vec![]);
     let base = height(&[short(), short(), short()]);
-    let step = 2 * line_height(SMALL_SCALE);
-    assert_eq!(height(&[long.clone(), long.clone(), short()]), base + step);
-    assert_eq!(height(&[long.clone(), short(), long]), base + 2 * step);
+    let step = 2 * line(SMALL) / px(1);
+    assert_eq!(height(&[long, short(), short()]), base + 2 * step);
 }
 
 #[test]
