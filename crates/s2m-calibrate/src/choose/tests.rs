@@ -188,6 +188,65 @@ fn a_combination_that_no_item_has_is_absent() {
     );
 }
 
+/// Everything that a page can hold, with names that a browser might run.
+#[test]
+fn nothing_from_outside_becomes_part_of_the_page() {
+    use super::super::found::{AuditFound, Contamination, LabelPair};
+    const SCRIPT: &str = "<script>alert('x')</script>";
+
+    let bundle = per_class();
+    let shown: Vec<(u32, u8)> = (0..600).map(|item| (item, (item % 3) as u8)).collect();
+    let held_out = HeldOut {
+        bundle: &bundle,
+        real: rows(&shown, 0.5),
+        generated: generated(),
+        audited: None,
+        others: Vec::new(),
+    };
+    let settings = CalibrationSettings {
+        exclusion_error: Some(0.1),
+        least_kept: 0.0,
+        ..CalibrationSettings::default()
+    };
+    let mut found = held_out.calibrate(&settings).unwrap().found;
+    SCRIPT.clone_into(&mut found.model);
+    found.warnings.push(SCRIPT.to_owned());
+    let mut joint = found.joint_classes["L0 - L1 - L2"].clone();
+    SCRIPT.clone_into(&mut joint.presence.as_mut().unwrap().verdict);
+    found.joint_classes.insert(SCRIPT.to_owned(), joint);
+    SCRIPT.clone_into(&mut found.likeness.as_mut().unwrap().stopped);
+    found.ways = [SCRIPT, "frozen"]
+        .map(|name| (name.to_owned(), found.way))
+        .into();
+    found.label_weights.pairs = vec![LabelPair {
+        labels: [SCRIPT, "L1"].map(str::to_owned),
+        ratio: 1.5,
+        standard_error: 0.125,
+        items: 1234,
+    }];
+    let contamination = Contamination {
+        items: 1234,
+        predicted: 0.125,
+        measured: 0.25,
+        standard_error: 0.01,
+    };
+    found.audit = Some(AuditFound {
+        items: 5678,
+        curve: Vec::new(),
+        reliability: found.class_reliability.clone(),
+        joint_classes: [(SCRIPT.to_owned(), contamination)].into(),
+    });
+    let [_, (_, page)] = found.files().unwrap();
+    assert!(!page.contains("<script"));
+    // In the title, the header, a warning, a sentence, and five cells of tables.
+    let safe = "&lt;script&gt;alert('x')&lt;/script&gt;";
+    assert_eq!(page.matches(safe).count(), 9);
+    assert!(page.contains("<th scope=\"row\"><code>L0 - L1 - L2</code></th>"));
+    assert!(page.contains("<td>25.00 % ± 1.00 %</td>"));
+    assert!(page.contains("<th scope=\"col\">exclusion error<small>promised</small></th>"));
+    assert_eq!(page.matches("<svg role=\"img\"").count(), 3);
+}
+
 #[test]
 fn sureness_is_the_mean_of_probabilities() {
     let found = sureness(&[0.0, 0.0, 3.0_f32.ln(), 0.0], 2, 1.0);

@@ -1,16 +1,16 @@
 //! The page of an evaluation: one file with the table, pictures of each query, curves and an embedding.
 //!
 //! It holds everything that it shows, loads nothing and runs no script. What comes from outside, such
-//! as paths, queries and reasons, is escaped. Equal evaluations give equal bytes.
+//! as paths, queries and reasons, is escaped by `maud`. Equal evaluations give equal bytes.
 
 mod nearness;
 mod pictures;
 mod table;
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use s2m_show::page::html::{count, counted, escape};
+use maud::{Markup, html};
+use s2m_show::page::html::{count, counted};
 use s2m_show::page::{document, section};
 
 use super::items::{ItemSet, Items};
@@ -28,33 +28,23 @@ pub(super) struct Sides<'a> {
 
 /// The page, ready to be written.
 pub(super) fn page(evaluation: &Evaluation, sides: Sides<'_>) -> Result<String, Error> {
-    let sections = [
-        section("Metrics", &table::metrics(evaluation)),
-        samples(sides)?,
-        format!(
-            "<div class=\"pair\">\n{}{}</div>\n",
-            section("Nearest real items", &nearness::curves(sides)),
-            section("All items in the plane", &nearness::embedding(sides)),
-        ),
-    ];
+    let body = html! {
+        (header(evaluation, sides))
+        (section("Metrics", &table::metrics(evaluation)))
+        (samples(sides)?)
+        div.pair {
+            (section("Nearest real items", &nearness::curves(sides)))
+            (section("All items in the plane", &nearness::embedding(sides)))
+        }
+    };
     let title = format!("Evaluation of {}", sides.paths[1].display());
-    let body = header(evaluation, sides) + &sections.concat();
     Ok(document(&title, &body))
 }
 
 /// What was compared, and with what.
-fn header(evaluation: &Evaluation, sides: Sides<'_>) -> String {
-    let items = |side: &Side| side.sets.iter().map(|set| set.items.len()).sum::<usize>();
-    let path = |at: usize| {
-        format!(
-            "<code>{}</code>",
-            escape(&sides.paths[at].display().to_string())
-        )
-    };
-    let queries = match evaluation.queries.len() {
-        0 => String::new(),
-        n => format!(" of {}", counted(n, "query", "queries")),
-    };
+fn header(evaluation: &Evaluation, sides: Sides<'_>) -> Markup {
+    let items = |side: &Side| count(side.sets.iter().map(|set| set.items.len()).sum::<usize>());
+    let path = |at: usize| html! { code { (sides.paths[at].display()) } };
     let versions = evaluation.versions.iter();
     let versions: Vec<String> = versions
         .map(|(name, version)| format!("{name} {version}"))
@@ -62,43 +52,45 @@ fn header(evaluation: &Evaluation, sides: Sides<'_>) -> String {
     let mut facts = vec![
         ("generated", path(1)),
         ("real", path(0)),
-        ("features", escape(&evaluation.features)),
+        ("features", html! { (evaluation.features) }),
     ];
     facts.extend(
         evaluation
             .referee
-            .as_ref()
-            .map(|name| ("referee", escape(name))),
+            .iter()
+            .map(|name| ("referee", html! { (name) })),
     );
-    facts.push(("versions", escape(&versions.join(", "))));
-    let mut html = format!(
-        "<header>\n<h1>Evaluation</h1>\n<p>{} generated items{queries} against {} real ones.</p>\n<dl>\n",
-        count(items(sides.generated)),
-        count(items(sides.real)),
-    );
-    for (name, value) in facts {
-        let _ = writeln!(html, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+    facts.push(("versions", html! { (versions.join(", ")) }));
+    html! {
+        header {
+            h1 { "Evaluation" }
+            p {
+                (items(sides.generated)) " generated items"
+                @if !evaluation.queries.is_empty() {
+                    " of " (counted(evaluation.queries.len(), "query", "queries"))
+                }
+                " against " (items(sides.real)) " real ones."
+            }
+            dl {
+                @for (name, value) in facts { div { dt { (name) } dd { (value) } } }
+            }
+            @if !evaluation.skipped.is_empty() {
+                details {
+                    summary {
+                        (counted(evaluation.skipped.len(), "image", "images"))
+                        " could not be read and were left out"
+                    }
+                    ul {
+                        @for reason in &evaluation.skipped { li { (reason) } }
+                    }
+                }
+            }
+        }
     }
-    html + "</dl>\n" + &skipped(&evaluation.skipped) + "</header>\n"
-}
-
-/// What could not be read.
-fn skipped(reasons: &[String]) -> String {
-    if reasons.is_empty() {
-        return String::new();
-    }
-    let mut html = format!(
-        "<details>\n<summary>{} could not be read and were left out</summary>\n<ul>\n",
-        counted(reasons.len(), "image", "images")
-    );
-    for reason in reasons {
-        let _ = writeln!(html, "<li>{}</li>", escape(reason));
-    }
-    html + "</ul>\n</details>\n"
 }
 
 /// Pictures, or points in the plane; nothing for rows that are neither.
-fn samples(sides: Sides<'_>) -> Result<String, Error> {
+fn samples(sides: Sides<'_>) -> Result<Markup, Error> {
     let kind = sides.generated.sets.first().map(|set| &set.items);
     let (title, figures) = match kind {
         Some(Items::Pictures(_)) => {
@@ -106,15 +98,14 @@ fn samples(sides: Sides<'_>) -> Result<String, Error> {
             ("Images", grids)
         }
         Some(Items::Rows(rows)) if rows.width() == 2 => ("Points", nearness::scatter(sides)),
-        _ => return Ok(String::new()),
+        _ => return Ok(html! {}),
     };
-    let figures = format!("<div class=\"figures\">\n{figures}</div>\n");
-    Ok(section(title, &figures))
+    Ok(section(title, &html! { div.figures { (figures) } }))
 }
 
 /// One line in place of what cannot be shown.
-fn left_out(what: &str, why: &str) -> String {
-    format!("<p class=\"quiet\">No {what}: {}.</p>\n", escape(why))
+fn left_out(what: &str, why: &str) -> Markup {
+    html! { p.quiet { "No " (what) ": " (why) "." } }
 }
 
 /// What a set of generated items is called.

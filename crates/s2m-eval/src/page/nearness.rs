@@ -1,9 +1,10 @@
 //! How near generated items come to real ones: curves of distances, and all items in the plane.
 
+use maud::{Markup, html};
 use s2m_core::setting::Setting;
 use s2m_metrics::nearest::{Nearest, nearest};
 use s2m_metrics::tsne::{TsneSettings, trustworthiness, tsne};
-use s2m_show::page::html::{Digits, count, counted, escape};
+use s2m_show::page::html::{Digits, count, counted};
 use s2m_show::page::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
 
 use super::super::Seen;
@@ -56,11 +57,11 @@ impl Taken {
 }
 
 /// Curves of the distances to the nearest real item.
-pub(super) fn curves(sides: Sides<'_>) -> String {
+pub(super) fn curves(sides: Sides<'_>) -> Markup {
     curves_or_why(sides).unwrap_or_else(|why| left_out("curves", &why))
 }
 
-fn curves_or_why(sides: Sides<'_>) -> Result<String, String> {
+fn curves_or_why(sides: Sides<'_>) -> Result<Markup, String> {
     let real = Taken::of(&sides.real.seen, MEASURED)?.rows;
     let generated = Taken::of(&sides.generated.seen, MEASURED)?.rows;
     if real.len() < 2 || generated.is_empty() {
@@ -83,14 +84,17 @@ fn curves_or_why(sides: Sides<'_>) -> Result<String, String> {
         &across,
         "Shares of items within a distance of the nearest real item",
     );
-    Ok(format!(
-        "<figure>\n{svg}<figcaption>Half of the generated items lie within {made} of a real item, and half of \
-         the real ones within {true_ones} of another. A curve left of the real one tells of copies or of \
-         little variety, one right of it of items unlike any real one. {} generated and {} real items.\
-         </figcaption>\n</figure>\n",
-        count(across.len()),
-        count(within.len()),
-    ))
+    Ok(html! {
+        figure {
+            (svg)
+            figcaption {
+                "Half of the generated items lie within " (made) " of a real item, and half of the real ones within "
+                (true_ones) " of another. A curve left of the real one tells of copies or of little variety, one right \
+                of it of items unlike any real one. " (count(across.len())) " generated and " (count(within.len()))
+                " real items."
+            }
+        }
+    })
 }
 
 /// The nearest of some rows to each of others.
@@ -131,11 +135,11 @@ fn nearest_other(rows: &GivenRows) -> Result<Vec<f64>, String> {
 }
 
 /// All items in the plane, by t-SNE.
-pub(super) fn embedding(sides: Sides<'_>) -> String {
+pub(super) fn embedding(sides: Sides<'_>) -> Markup {
     embedding_or_why(sides).unwrap_or_else(|why| left_out("embedding", &why))
 }
 
-fn embedding_or_why(sides: Sides<'_>) -> Result<String, String> {
+fn embedding_or_why(sides: Sides<'_>) -> Result<Markup, String> {
     let real = Taken::of(&sides.real.seen, EMBEDDED)?;
     let generated = Taken::of(&sides.generated.seen, EMBEDDED)?;
     let n_real = real.rows.len();
@@ -167,16 +171,17 @@ fn embedding_or_why(sides: Sides<'_>) -> Result<String, String> {
         Axes::Bare,
         "Real and generated items in the plane by t-SNE",
     );
-    Ok(format!(
-        "<figure>\n{svg}<figcaption>t-SNE with perplexity {:.0} of {} real and {} generated items. \
-         Trustworthiness {trust:.3} ({} each): near 1, neighbours here are neighbours by their \
-         features; distances between far groups mean little.{}</figcaption>\n</figure>\n",
-        settings.perplexity,
-        count(n_real),
-        count(made.len()),
-        counted(neighbours, "neighbour", "neighbours"),
-        hidden(&view, &points),
-    ))
+    Ok(html! {
+        figure {
+            (svg)
+            figcaption {
+                "t-SNE with perplexity " (format!("{:.0}", settings.perplexity)) " of " (count(n_real)) " real and "
+                (count(made.len())) " generated items. Trustworthiness " (format!("{trust:.3}")) " ("
+                (counted(neighbours, "neighbour", "neighbours")) " each): near 1, neighbours here are neighbours by \
+                their features; distances between far groups mean little." (hidden(&view, &points))
+            }
+        }
+    })
 }
 
 /// Generated items by query, or all alike where there are too many queries or none.
@@ -211,11 +216,11 @@ fn hidden(view: &View, points: &[[f64; 2]]) -> String {
 }
 
 /// Rows of two numbers as points: each set of generated items over the real ones.
-pub(super) fn scatter(sides: Sides<'_>) -> String {
+pub(super) fn scatter(sides: Sides<'_>) -> Markup {
     scatter_or_why(sides).unwrap_or_else(|why| left_out("scatter plots", &why))
 }
 
-fn scatter_or_why(sides: Sides<'_>) -> Result<String, String> {
+fn scatter_or_why(sides: Sides<'_>) -> Result<Markup, String> {
     let most =
         (SCATTERED_IN_ALL / sides.generated.sets.len().max(1)).clamp(SCATTERED[0], SCATTERED[1]);
     let points =
@@ -228,14 +233,8 @@ fn scatter_or_why(sides: Sides<'_>) -> Result<String, String> {
     let view = View::of(real.iter().chain(made.iter().flatten()));
     let figures = sides.generated.sets.iter().zip(made).map(|(set, made)| {
         let name = super::name_of(set);
-        let caption = format!(
-            "<strong>{}</strong> {} of {} over {} real ones.{}",
-            escape(&name),
-            count(made.len()),
-            counted(set.items.len(), "item", "items"),
-            count(real.len()),
-            hidden(&view, &[real.as_slice(), &made].concat()),
-        );
+        let shown = count(made.len());
+        let hidden = hidden(&view, &[real.as_slice(), &made].concat());
         let svg = plane(
             &named_group("real", real.clone()),
             &[named_group("generated", made)],
@@ -243,9 +242,17 @@ fn scatter_or_why(sides: Sides<'_>) -> Result<String, String> {
             Axes::Numbered,
             &format!("Points of {name} over real points"),
         );
-        format!("<figure>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n")
+        html! {
+            figure {
+                (svg)
+                figcaption {
+                    strong { (name) } " " (shown) " of " (counted(set.items.len(), "item", "items")) " over "
+                    (count(real.len())) " real ones." (hidden)
+                }
+            }
+        }
     });
-    Ok(figures.collect())
+    Ok(html! { @for figure in figures { (figure) } })
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Pictures side by side, as many as can be looked at.
 
-use std::fmt::Write as _;
-
+use maud::{Markup, html};
 use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::resize::{Filter, resize};
-use s2m_show::page::html::{count, counted, escape, png_address};
+use s2m_show::page::html::{count, counted, png_address};
 use s2m_show::picture::Canvas;
 
 use super::super::items::{ItemSet, Items, Pictures};
@@ -27,17 +26,16 @@ const GAP: usize = 1;
 const BACKGROUND: [u8; 3] = [128, 132, 140];
 
 /// A grid of real pictures, then one for each set of generated ones.
-pub(super) fn grids(real: &[ItemSet], generated: &[ItemSet]) -> Result<String, Error> {
-    let mut html = grid("real", real, SHOWN[1])?;
+pub(super) fn grids(real: &[ItemSet], generated: &[ItemSet]) -> Result<Markup, Error> {
     let most = (SHOWN_IN_ALL / generated.len().max(1)).clamp(SHOWN[0], SHOWN[1]);
-    for set in generated {
-        html += &grid(&name_of(set), std::slice::from_ref(set), most)?;
-    }
-    Ok(html)
+    Ok(html! {
+        (grid("real", real, SHOWN[1])?)
+        @for set in generated { (grid(&name_of(set), std::slice::from_ref(set), most)?) }
+    })
 }
 
 /// One grid of the pictures of some sets, taken evenly; nothing where there are none.
-fn grid(name: &str, sets: &[ItemSet], most: usize) -> Result<String, Error> {
+fn grid(name: &str, sets: &[ItemSet], most: usize) -> Result<Markup, Error> {
     let all: Vec<(&Pictures, usize)> = sets
         .iter()
         .filter_map(|set| match &set.items {
@@ -50,7 +48,7 @@ fn grid(name: &str, sets: &[ItemSet], most: usize) -> Result<String, Error> {
         .map(|at| Ok(fitted(&all[at].0.read(all[at].1)?)))
         .collect::<Result<Vec<_>, Error>>()?;
     if shown.is_empty() {
-        return Ok(String::new());
+        return Ok(html! {});
     }
     let sheet = sheet(&shown);
     let natural = [sheet.width() as usize, sheet.height() as usize];
@@ -58,17 +56,16 @@ fn grid(name: &str, sets: &[ItemSet], most: usize) -> Result<String, Error> {
     let factor = (WIDEST / row).max(1);
     let [width, height] = natural.map(|side| side * factor);
     let address = png_address(&sheet.to_png()?);
-    let (name, of) = (escape(name), counted(all.len(), "image", "images"));
-    let mut html = String::new();
-    let _ = writeln!(
-        html,
-        "<figure>\n<img src=\"{address}\" width=\"{width}\" height=\"{height}\" class=\"{}\" \
-         alt=\"{} of the {of}: {name}\">\n<figcaption><strong>{name}</strong> {} of {of}</figcaption>\n</figure>",
-        if factor > 1 { "enlarged" } else { "natural" },
-        count(shown.len()),
-        count(shown.len()),
-    );
-    Ok(html)
+    let of = counted(all.len(), "image", "images");
+    let shown = count(shown.len());
+    Ok(html! {
+        figure {
+            img src=(address) width=(width) height=(height)
+                class=(if factor > 1 { "enlarged" } else { "natural" })
+                alt={ (shown) " of the " (of) ": " (name) };
+            figcaption { strong { (name) } " " (shown) " of " (of) }
+        }
+    })
 }
 
 /// A picture in colour, no longer than a cell.

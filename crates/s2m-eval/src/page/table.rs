@@ -1,9 +1,9 @@
 //! The table of metrics, the reasons for its gaps, and what its numbers mean.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
-use s2m_show::page::html::{Digits, count, escape};
+use maud::{Markup, html};
+use s2m_show::page::html::{Digits, count};
 
 use super::super::measure::Metric;
 use super::super::{Evaluated, Evaluation};
@@ -19,19 +19,20 @@ const MISSING: &str = "–";
 
 /// What was measured of one query, or of all together.
 struct Part<'a> {
-    /// Its name, ready for the page.
-    name: String,
+    name: Markup,
     found: &'a Evaluated,
 }
 
 impl Part<'_> {
-    fn heading(&self, scope: &str) -> String {
-        format!(
-            "<th scope=\"{scope}\">{}<small>{} generated<br>{} real</small></th>",
-            self.name,
-            count(self.found.n_generated),
-            count(self.found.n_real)
-        )
+    fn heading(&self, scope: &str) -> Markup {
+        html! {
+            th scope=(scope) {
+                (self.name)
+                small {
+                    (count(self.found.n_generated)) " generated" br; (count(self.found.n_real)) " real"
+                }
+            }
+        }
     }
 }
 
@@ -40,31 +41,30 @@ impl Part<'_> {
 struct Notes(Vec<String>);
 
 impl Notes {
-    fn mark(&mut self, note: &str) -> String {
+    fn mark(&mut self, note: &str) -> Markup {
         let known = self.0.iter().position(|other| other == note);
         let at = known.unwrap_or_else(|| {
             self.0.push(note.to_owned());
             self.0.len() - 1
         });
-        let number = at + 1;
-        format!("<sup><a href=\"#note-{number}\">{number}</a></sup>")
+        html! { sup { a href={ "#note-" (at + 1) } { (at + 1) } } }
     }
 
-    fn list(&self) -> String {
-        let mut html = String::new();
-        for (at, note) in self.0.iter().enumerate() {
-            let _ = writeln!(html, "<li id=\"note-{}\">{}</li>", at + 1, escape(note));
-        }
-        if html.is_empty() {
-            html
-        } else {
-            format!("<ol class=\"notes\">\n{html}</ol>\n")
+    fn list(&self) -> Markup {
+        html! {
+            @if !self.0.is_empty() {
+                ol.notes {
+                    @for (at, note) in self.0.iter().enumerate() {
+                        li id={ "note-" (at + 1) } { (note) }
+                    }
+                }
+            }
         }
     }
 }
 
 /// All metrics, with the reasons for gaps and the definitions below.
-pub(super) fn metrics(evaluation: &Evaluation) -> String {
+pub(super) fn metrics(evaluation: &Evaluation) -> Markup {
     let parts = parts(evaluation);
     let metrics: Vec<Metric> = evaluation
         .pooled
@@ -73,7 +73,7 @@ pub(super) fn metrics(evaluation: &Evaluation) -> String {
         .map(|measure| measure.metric)
         .collect();
     if metrics.is_empty() {
-        return "<p class=\"quiet\">No metric was asked for.</p>\n".to_owned();
+        return html! { p.quiet { "No metric was asked for." } };
     }
     let mut notes = Notes::default();
     let (class, rows) = if evaluation.queries.len() > MOST_COLUMNS {
@@ -81,20 +81,22 @@ pub(super) fn metrics(evaluation: &Evaluation) -> String {
     } else {
         ("narrow", parts_as_columns(&parts, &metrics, &mut notes))
     };
-    let table = scrolling(class, "All metrics", &caption(&parts), &rows);
-    let by_label = by_label(evaluation);
-    let definitions = definitions(&metrics);
-    format!("{table}{}{by_label}{definitions}", notes.list())
+    html! {
+        (scrolling(class, "All metrics", &caption(&parts), &rows))
+        (notes.list())
+        (by_label(evaluation))
+        (definitions(&metrics))
+    }
 }
 
 /// All together and each query; one query is all there is.
 fn parts(evaluation: &Evaluation) -> Vec<Part<'_>> {
     let pooled = Part {
-        name: "all together".to_owned(),
+        name: html! { "all together" },
         found: &evaluation.pooled,
     };
     let by_query = evaluation.queries.iter().map(|(query, found)| Part {
-        name: format!("<code>{}</code>", escape(query)),
+        name: html! { code { (query) } },
         found,
     });
     let is_alone = evaluation.queries.len() == 1;
@@ -103,74 +105,84 @@ fn parts(evaluation: &Evaluation) -> Vec<Part<'_>> {
 }
 
 /// A table that scrolls by itself where the screen is narrow.
-fn scrolling(class: &str, label: &str, caption: &str, rows: &str) -> String {
-    format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">\n<table class=\"{class}\">\n\
-         <caption><span>{caption}</span></caption>\n{rows}</table>\n</div>\n"
-    )
+fn scrolling(class: &str, label: &str, caption: &str, rows: &Markup) -> Markup {
+    html! {
+        div.scroll role="region" aria-label=(label) tabindex="0" {
+            table class=(class) {
+                caption { span { (caption) } }
+                (rows)
+            }
+        }
+    }
 }
 
 fn caption(parts: &[Part<'_>]) -> String {
     let references: BTreeSet<&str> = parts.iter().map(|part| part.found.reference).collect();
-    let references: Vec<String> = references.into_iter().map(escape).collect();
+    let references: Vec<&str> = references.into_iter().collect();
     format!(
         "Compared with {}. ↑ larger is better, ↓ smaller is better; 95 % intervals in small print.",
         references.join(" or ")
     )
 }
 
-fn parts_as_columns(parts: &[Part<'_>], metrics: &[Metric], notes: &mut Notes) -> String {
-    let mut html = "<thead>\n<tr><th scope=\"col\">metric</th>".to_owned();
-    html.extend(parts.iter().map(|part| part.heading("col")));
-    html.push_str("</tr>\n</thead>\n<tbody>\n");
-    for &metric in metrics {
-        let _ = write!(html, "<tr>{}", metric_heading(metric, "row"));
-        let digits = digits(metric, parts);
-        html.extend(
-            parts
-                .iter()
-                .map(|part| cell(part.found, metric, digits, notes)),
-        );
-        html.push_str("</tr>\n");
+fn parts_as_columns(parts: &[Part<'_>], metrics: &[Metric], notes: &mut Notes) -> Markup {
+    html! {
+        thead {
+            tr {
+                th scope="col" { "metric" }
+                @for part in parts { (part.heading("col")) }
+            }
+        }
+        tbody {
+            @for &metric in metrics {
+                tr {
+                    (metric_heading(metric, "row"))
+                    @for part in parts { (cell(part.found, metric, digits(metric, parts), notes)) }
+                }
+            }
+        }
     }
-    html + "</tbody>\n"
 }
 
-fn parts_as_rows(parts: &[Part<'_>], metrics: &[Metric], notes: &mut Notes) -> String {
-    let mut html = "<thead>\n<tr><th scope=\"col\">query</th>".to_owned();
-    html.extend(metrics.iter().map(|&metric| metric_heading(metric, "col")));
-    html.push_str("</tr>\n</thead>\n<tbody>\n");
-    for part in parts {
-        let _ = write!(html, "<tr>{}", part.heading("row"));
-        html.extend(metrics.iter().map(|&metric| {
-            let digits = digits(metric, parts);
-            cell(part.found, metric, digits, notes)
-        }));
-        html.push_str("</tr>\n");
+fn parts_as_rows(parts: &[Part<'_>], metrics: &[Metric], notes: &mut Notes) -> Markup {
+    html! {
+        thead {
+            tr {
+                th scope="col" { "query" }
+                @for &metric in metrics { (metric_heading(metric, "col")) }
+            }
+        }
+        tbody {
+            @for part in parts {
+                tr {
+                    (part.heading("row"))
+                    @for &metric in metrics { (cell(part.found, metric, digits(metric, parts), notes)) }
+                }
+            }
+        }
     }
-    html + "</tbody>\n"
 }
 
 /// A metric with its arrow, and what tells its definition from others in small print.
-fn metric_heading(metric: Metric, scope: &str) -> String {
+fn metric_heading(metric: Metric, scope: &str) -> Markup {
     let title = metric.title();
     let (name, details) = title.split_once(" (").unwrap_or((title, ""));
-    let details = details.trim_end_matches(')');
-    format!(
-        "<th scope=\"{scope}\">{}{}<small>{}</small></th>",
-        escape(name),
-        arrow(metric),
-        escape(details)
-    )
-}
-
-fn arrow(metric: Metric) -> String {
-    let (sign, meaning) = match metric.larger_is_better() {
-        Some(true) => ("↑", "larger is better"),
-        Some(false) => ("↓", "smaller is better"),
-        None => return String::new(),
-    };
-    format!(" <span role=\"img\" aria-label=\"{meaning}\" title=\"{meaning}\">{sign}</span>")
+    let arrow = metric.larger_is_better().map(|larger| {
+        if larger {
+            ("↑", "larger is better")
+        } else {
+            ("↓", "smaller is better")
+        }
+    });
+    html! {
+        th scope=(scope) {
+            (name)
+            @if let Some((sign, meaning)) = arrow {
+                " " span role="img" aria-label=(meaning) title=(meaning) { (sign) }
+            }
+            small { (details.trim_end_matches(')')) }
+        }
+    }
 }
 
 /// How a metric is written in all its cells.
@@ -188,74 +200,77 @@ fn digits(metric: Metric, parts: &[Part<'_>]) -> Digits {
     }
 }
 
-fn cell(found: &Evaluated, metric: Metric, digits: Digits, notes: &mut Notes) -> String {
+fn cell(found: &Evaluated, metric: Metric, digits: Digits, notes: &mut Notes) -> Markup {
     let measure = found.measures.iter().find(|m| m.metric == metric);
+    let value = measure.and_then(|m| Some((m.value?, m.interval)));
     let note = measure.and_then(|measure| measure.note.as_deref());
-    let mark = note.map_or(String::new(), |note| notes.mark(note));
-    let value = measure.map_or(MISSING.to_owned(), |measure| match measure.value {
-        None => MISSING.to_owned(),
-        Some(value) => with_interval(value, measure.interval, digits),
-    });
-    format!("<td>{value}{mark}</td>")
+    html! {
+        td {
+            @match value {
+                None => (MISSING),
+                Some((value, interval)) => (with_interval(value, interval, digits)),
+            }
+            @if let Some(note) = note { (notes.mark(note)) }
+        }
+    }
 }
 
-fn with_interval(value: f64, interval: Option<[f64; 2]>, digits: Digits) -> String {
-    let value = digits.write(value);
-    match interval.map(|ends| ends.map(|end| digits.write(end))) {
-        None => value,
-        Some([low, high]) => format!("{value}<small>{low} to {high}</small>"),
+fn with_interval(value: f64, interval: Option<[f64; 2]>, digits: Digits) -> Markup {
+    html! {
+        (digits.write(value))
+        @if let Some([low, high]) = interval {
+            small { (digits.write(low)) " to " (digits.write(high)) }
+        }
     }
 }
 
 /// Accuracy of each label that a query decides.
-fn by_label(evaluation: &Evaluation) -> String {
+fn by_label(evaluation: &Evaluation) -> Markup {
     let queries = &evaluation.queries;
     let labels: BTreeSet<&String> = queries
         .values()
         .flat_map(|found| found.accuracy_by_label.keys())
         .collect();
     if labels.is_empty() {
-        return String::new();
+        return html! {};
     }
-    let mut html = "<thead>\n<tr><th scope=\"col\">query</th>".to_owned();
-    html.extend(
-        labels
-            .iter()
-            .map(|label| format!("<th scope=\"col\">{}</th>", escape(label))),
-    );
-    html.push_str("</tr>\n</thead>\n<tbody>\n");
-    for (query, found) in queries {
-        let _ = write!(
-            html,
-            "<tr><th scope=\"row\"><code>{}</code></th>",
-            escape(query)
-        );
-        html.extend(
-            labels
-                .iter()
-                .map(|&label| match found.accuracy_by_label.get(label) {
-                    None => format!("<td>{MISSING}</td>"),
-                    Some(&[share, low, high]) => {
-                        format!(
-                            "<td>{}</td>",
-                            with_interval(share, Some([low, high]), SHARE)
-                        )
+    let rows = html! {
+        thead {
+            tr {
+                th scope="col" { "query" }
+                @for label in &labels { th scope="col" { (label) } }
+            }
+        }
+        tbody {
+            @for (query, found) in queries {
+                tr {
+                    th scope="row" { code { (query) } }
+                    @for &label in &labels {
+                        td {
+                            @match found.accuracy_by_label.get(label) {
+                                None => (MISSING),
+                                Some(&[share, low, high]) => (with_interval(share, Some([low, high]), SHARE)),
+                            }
+                        }
                     }
-                }),
-        );
-        html.push_str("</tr>\n");
-    }
-    html.push_str("</tbody>\n");
+                }
+            }
+        }
+    };
     let caption =
         "Accuracy of each label that a query decides, with 95 % intervals; – where it does not.";
-    scrolling("narrow", "Accuracy by label", caption, &html)
+    scrolling("narrow", "Accuracy by label", caption, &rows)
 }
 
-fn definitions(metrics: &[Metric]) -> String {
-    let mut html = "<details open>\n<summary>What the numbers are</summary>\n<dl>\n".to_owned();
-    for metric in metrics {
-        let (title, meaning) = (escape(metric.title()), escape(metric.definition()));
-        let _ = writeln!(html, "<div><dt>{title}</dt><dd>{meaning}</dd></div>");
+fn definitions(metrics: &[Metric]) -> Markup {
+    html! {
+        details open {
+            summary { "What the numbers are" }
+            dl {
+                @for metric in metrics {
+                    div { dt { (metric.title()) } dd { (metric.definition()) } }
+                }
+            }
+        }
     }
-    html + "</dl>\n</details>\n"
 }

@@ -7,25 +7,33 @@ pub mod plots;
 
 use std::fmt::Write as _;
 
-use self::html::escape;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 
-/// A whole page of a title, not yet safe, and a body that is.
-pub fn document(title: &str, body: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
-         <style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        escape(title),
-        colours(),
-    )
+/// A whole page.
+pub fn document(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(colours())) }
+            }
+            body { main { (body) } }
+        }
+    };
+    // A page cannot hold these, not even as references.
+    let is_control = |c: char| c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r');
+    page.into_string().replace(is_control, "\u{fffd}")
 }
 
 /// A part of a page under a title.
-pub fn section(title: &str, body: &str) -> String {
-    format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
+pub fn section(title: &str, body: &Markup) -> Markup {
+    html! { section { h2 { (title) } (body) } }
 }
 
 /// Rules that exchange the colours of plots on a dark page, and dash the line of real items.
@@ -45,4 +53,19 @@ fn colours() -> String {
         ".legend path[stroke=\"{real}\"] {{ stroke-dasharray: 7 4; }}"
     );
     css
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_becomes_a_tag_or_ends_an_attribute() {
+        let outside = "<script>alert('a' && \"b\")</script>\0 É\n";
+        let body = html! { p title=(outside) { (outside) } };
+        let page = document(outside, &section(outside, &body));
+        let safe = "&lt;script&gt;alert('a' &amp;&amp; &quot;b&quot;)&lt;/script&gt;\u{fffd} É\n";
+        assert_eq!(page.matches(safe).count(), 4);
+        assert!(!page.contains("<script") && !page.contains('\0'));
+    }
 }

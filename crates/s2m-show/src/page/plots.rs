@@ -3,12 +3,11 @@
 //! Colours are written as for a light page; the page's style sheet, made from the same list, exchanges
 //! them on a dark one. Each kind of point has a shape of its own, so that colour is never all there is.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
+use maud::{Markup, PreEscaped, html};
 use plotters::prelude::*;
 
-use super::html::escape;
 use crate::axis::{Axis, BLANK, OUTLYING, bulk, equal};
 use crate::plot::{Drawn, Look, frame};
 
@@ -78,7 +77,7 @@ const MARGIN: u32 = 24;
 
 /// Items that are drawn alike.
 pub struct Group {
-    /// Its name, not yet safe for the page.
+    /// Its name.
     pub name: String,
     /// Places in the plane.
     pub points: Vec<[f64; 2]>,
@@ -117,13 +116,13 @@ impl View {
 }
 
 /// Points in the plane: real items, then groups that lie over them.
-pub fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str) -> String {
+pub fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str) -> Markup {
     let (room, margin) = match axes {
         Axes::Numbered => ([LEFT, TEXT + MARGIN], MARGIN),
         Axes::Bare => ([0, 0], 2),
     };
-    let size = (PLANE_SIDE + room[0], PLANE_SIDE + room[1]);
-    let svg = drawing(size, |root| {
+    let size = room.map(|room| PLANE_SIDE + room);
+    let svg = drawing(size, ("plane", alt), |root| {
         let both = [0, 1].map(|axis| Axis::over(view.0[axis].clone()));
         let border = Some(colour(GUIDE[0]).stroke_width(2));
         let look = Look {
@@ -151,18 +150,18 @@ pub fn plane(real: &Group, groups: &[Group], view: &View, axes: Axes, alt: &str)
         }
         Ok(())
     });
-    let svg = named(&svg, "plane", alt);
     let groups = groups.iter().enumerate().take(MOST_GROUPS);
     let marks = groups.map(|(at, group)| (group_mark(at), group.name.as_str()));
-    legend(std::iter::once((real_mark(), real.name.as_str())).chain(marks)) + &svg
+    let marks = std::iter::once((disc_mark(COLOURS[0][0]), real.name.as_str())).chain(marks);
+    html! { (legend(marks)) (svg) }
 }
 
 /// Shares of two lists of rising values at or below each value: real items dashed, others in full.
 ///
 /// Both lists hold a value, and the last of one is above zero.
-pub fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
+pub fn shares(real: &[f64], generated: &[f64], alt: &str) -> Markup {
     let end = reach(real, generated) * (1.0 + BLANK);
-    let svg = drawing(CURVE_SIZE.into(), |root| {
+    let svg = drawing(CURVE_SIZE, ("curves", alt), |root| {
         let axes = [Axis::over(0.0..end), Axis::percent(0.0..1.0)];
         let words = [
             "distance to the nearest real item",
@@ -175,19 +174,13 @@ pub fn shares(real: &[f64], generated: &[f64], alt: &str) -> String {
         }
         Ok(())
     });
-    let marks = [0, 1].map(|at| {
-        let path = format!(
-            "<path d=\"M-9 0H9\" stroke=\"{}\" stroke-width=\"4\"/>",
-            COLOURS[at][0]
-        );
-        mark(&path)
-    });
-    let [dashed, full] = marks;
+    let line =
+        |at: usize| mark(&html! { path d="M-9 0H9" stroke=(COLOURS[at][0]) stroke-width="4" {} });
     let names = [
-        (dashed, "real to the nearest other real"),
-        (full, "generated to the nearest real"),
+        (line(0), "real to the nearest other real"),
+        (line(1), "generated to the nearest real"),
     ];
-    legend(names.into_iter()) + &named(&svg, "curves", alt)
+    html! { (legend(names.into_iter())) (svg) }
 }
 
 /// Colour of the curves of [`reliability`]: the last has that of generated items, the one before the real one's.
@@ -196,9 +189,9 @@ fn shade(at: usize) -> &'static str {
 }
 
 /// Predicted against seen shares: the diagonal is where they agree, and a disc grows with its items.
-pub fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String {
+pub fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> Markup {
     let side = CURVE_SIZE[1];
-    let svg = drawing((side + LEFT, side), |root| {
+    let svg = drawing([side + LEFT, side], ("curves", alt), |root| {
         let axes = [0, 1].map(|_| Axis::percent(0.0..1.0));
         let look = Look {
             margin: [MARGIN, TEXT],
@@ -219,12 +212,9 @@ pub fn reliability(curves: &[(&str, Vec<[f64; 3]>)], alt: &str) -> String {
         }
         Ok(())
     });
-    let marks = curves.iter().rev().enumerate().map(|(at, (name, _))| {
-        let colour = shade(at);
-        let disc = format!("<circle r=\"{DISC_RADIUS}\" fill=\"{colour}\"/>");
-        (mark(&disc), *name)
-    });
-    legend(marks) + &named(&svg, "curves", alt)
+    let marks = curves.iter().rev().enumerate();
+    let marks = marks.map(|(at, (name, _))| (disc_mark(shade(at)), *name));
+    html! { (legend(marks)) (svg) }
 }
 
 /// Where nearly all values of both lists end, or all of them where nearly all are zero.
@@ -271,57 +261,49 @@ fn look(words: [&str; 2]) -> Look<'_> {
 
 type Root<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
+/// A drawing of a class, with what is read out where it cannot be seen.
 fn drawing(
-    size: (u32, u32),
+    [width, height]: [u32; 2],
+    (class, alt): (&str, &str),
     draw: impl FnOnce(&Root<'_>) -> Drawn<(), SVGBackend<'static>>,
-) -> String {
+) -> Markup {
     let mut svg = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let root = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
         draw(&root)
             .and_then(|()| root.present())
             .expect("a text has room for any drawing");
     }
-    svg
-}
-
-/// A drawing with what is read out where it cannot be seen.
-fn named(svg: &str, class: &str, alt: &str) -> String {
-    let start = format!(
-        "<svg role=\"img\" class=\"{class}\" aria-label=\"{}\" ",
-        escape(alt)
-    );
-    svg.replacen("<svg ", &start, 1)
-}
-
-fn legend<'a>(entries: impl Iterator<Item = (String, &'a str)>) -> String {
-    let mut html = "<ul class=\"legend\">\n".to_owned();
-    for (mark, name) in entries {
-        let _ = writeln!(html, "<li>{mark}{}</li>", escape(name));
+    // The outermost tag is ours.
+    let (_, inside) = svg.split_once('>').expect("a drawing starts with a tag");
+    let inside = inside.trim_end().trim_end_matches("</svg>");
+    html! {
+        svg role="img" class=(class) aria-label=(alt) width=(width) height=(height)
+            viewBox={ "0 0 " (width) " " (height) } xmlns="http://www.w3.org/2000/svg" {
+            (PreEscaped(inside))
+        }
     }
-    html + "</ul>\n"
 }
 
-fn mark(shape: &str) -> String {
-    format!(
-        "<svg width=\"18\" height=\"18\" viewBox=\"-9 -9 18 18\" aria-hidden=\"true\">{shape}</svg>"
-    )
+fn legend<'a>(entries: impl Iterator<Item = (Markup, &'a str)>) -> Markup {
+    html! {
+        ul.legend {
+            @for (mark, name) in entries { li { (mark) (name) } }
+        }
+    }
 }
 
-fn real_mark() -> String {
-    mark(&format!(
-        "<circle r=\"{DISC_RADIUS}\" fill=\"{}\"/>",
-        COLOURS[0][0]
-    ))
+fn mark(shape: &Markup) -> Markup {
+    html! { svg width="18" height="18" viewBox="-9 -9 18 18" aria-hidden="true" { (shape) } }
 }
 
-fn group_mark(at: usize) -> String {
+fn disc_mark(colour: &str) -> Markup {
+    mark(&html! { circle r=(DISC_RADIUS) fill=(colour) {} })
+}
+
+fn group_mark(at: usize) -> Markup {
     let corners: Vec<String> = SHAPES[at].iter().map(|[x, y]| format!("{x},{y}")).collect();
-    let fill = COLOURS[at + 1][0];
-    mark(&format!(
-        "<polygon points=\"{}\" fill=\"{fill}\"/>",
-        corners.join(" ")
-    ))
+    mark(&html! { polygon points=(corners.join(" ")) fill=(COLOURS[at + 1][0]) {} })
 }
 
 /// The colour that a text such as `#0069AA` names.
@@ -366,7 +348,8 @@ mod tests {
                     &view,
                     axes,
                     "alt",
-                );
+                )
+                .into_string();
                 assert_eq!(svg.matches("<circle").count(), 4, "{far}");
                 assert_eq!(svg.matches("<polygon").count(), 8, "{far}");
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{far}");
@@ -390,7 +373,7 @@ mod tests {
         assert_eq!(reach(&values, &[0.0]), 4.0);
         assert_eq!(reach(&values, &[1.0]), 1.0);
         assert_eq!(reach(&[2.0], &[0.0]), 2.0);
-        assert!(!shares(&[0.0], &values, "").contains("NaN"));
+        assert!(!shares(&[0.0], &values, "").0.contains("NaN"));
     }
 
     #[test]
@@ -400,7 +383,7 @@ mod tests {
             points: vec![[0.0, 0.0]],
         };
         let view = View::of(group.points.iter());
-        let svg = plane(&group, &[], &view, Axes::Bare, "\"<i>");
+        let svg = plane(&group, &[], &view, Axes::Bare, "\"<i>").into_string();
         assert!(!svg.contains("<b>") && !svg.contains("<i>"));
         assert!(svg.contains("&lt;b&gt;") && svg.contains("aria-label=\"&quot;&lt;i&gt;\""));
     }
