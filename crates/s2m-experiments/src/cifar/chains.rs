@@ -332,7 +332,10 @@ pub(super) const CHAINS: [Chain; 8] = [
             stage!("small", Gan),
             &[
                 line("narrow GAN alone, by the referee's class", From::Unfiltered),
-                line("narrow GAN + S2M, the bundle `cifar-7to3`", From::Ours(None)),
+                line(
+                    "narrow GAN + S2M, the bundle `cifar-7to3`",
+                    From::Ours(None),
+                ),
             ],
         )
     },

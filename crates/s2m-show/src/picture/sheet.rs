@@ -109,14 +109,16 @@ impl Sheet<'_> {
     ) {
         let sides = [self.0.width(), self.0.height()];
         let [xs, ys] = [0, 1].map(|axis| {
-            let end = (high[axis] + 1.0).ceil().clamp(0.0, sides[axis] as f32);
-            (low[axis] - 1.0).floor().max(0.0) as i32..end as i32
+            let end = (high[axis] + 1.0).clamp(0.0, sides[axis] as f32);
+            (low[axis] - 1.0).ceil().max(0.0) as i32..end as i32
         });
         for y in ys {
             for x in xs.clone() {
                 let middle = [x as f32 + 0.5, y as f32 + 0.5];
-                let coverage = (0.5 - distance(middle)).clamp(0.0, 1.0);
-                self.blend(x, y, colour, coverage);
+                let coverage = 0.5 - distance(middle);
+                if coverage > 0.0 {
+                    self.blend(x, y, colour, coverage.min(1.0));
+                }
             }
         }
     }
@@ -134,7 +136,8 @@ fn place((x, y): BackendCoord) -> [f32; 2] {
 }
 
 fn away([x, y]: [f32; 2], [to_x, to_y]: [f32; 2]) -> f32 {
-    (x - to_x).hypot(y - to_y)
+    let [dx, dy] = [x - to_x, y - to_y];
+    (dx * dx + dy * dy).sqrt()
 }
 
 impl DrawingBackend for Sheet<'_> {
