@@ -118,7 +118,9 @@ fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
         let cheap = least.max(CHEAP * share(wanted));
         let raised = hundredths(0, settings.highest_floor).map(|n| f64::from(n) / 100.0);
         let mut raised = raised.take_while(|&floor| floor > wanted);
-        return raised.find(|&floor| share(floor) >= cheap).unwrap_or(wanted);
+        return raised
+            .find(|&floor| share(floor) >= cheap)
+            .unwrap_or(wanted);
     }
     let lowest = f64::from(LEAST_LOWERED) / 100.0;
     let mut lowered = hundredths(LEAST_LOWERED, wanted).map(|n| f64::from(n) / 100.0);

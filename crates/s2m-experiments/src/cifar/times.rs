@@ -43,10 +43,14 @@ impl Workshop<'_> {
         };
         let runtime = &self.bench.runtime;
         // CP-GAN leaves no generator by class.
-        let asked = networks.chain.lines.iter().find_map(|line| match line.from {
-            From::Asked(file) => Some(folder.join(file)),
-            _ => None,
-        });
+        let asked = networks
+            .chain
+            .lines
+            .iter()
+            .find_map(|line| match line.from {
+                From::Asked(file) => Some(folder.join(file)),
+                _ => None,
+            });
         let by_class = folder.join(GENERATOR);
         let alone = Drawn::alone(&asked.filter(|_| !by_class.is_file()).unwrap_or(by_class))?;
         let renderer = Renderer::of(alone.generator(), runtime, &settings)?;
