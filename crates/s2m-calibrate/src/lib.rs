@@ -66,9 +66,9 @@ pub struct CalibrationSettings {
     /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclusion_error: Option<f64>,
-    /// Predicted purity that its posterior floor brings every reachable joint class to.
+    /// Predicted purity that its posterior floor brings every reachable joint class to, at least.
     pub purity: f64,
-    /// Largest floor that the purity may ask for.
+    /// Largest floor.
     pub highest_floor: f64,
     /// Share of a joint class's effective items that its floor leaves, unless it is one half already.
     pub least_kept: f64,

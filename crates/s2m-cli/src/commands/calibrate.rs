@@ -65,7 +65,7 @@ pub(crate) struct CalibrateArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Choice")]
 struct ChoiceOptions {
-    /// Predicted purity that floors bring every reachable joint class to
+    /// Predicted purity that floors bring every reachable joint class to, at least
     #[arg(long, value_name = "P", default_value_t = CalibrationSettings::default().purity)]
     purity: f64,
 
@@ -83,7 +83,7 @@ struct ChoiceOptions {
     #[arg(long, value_name = "S")]
     least_effective_share: Option<f64>,
 
-    /// Largest floor that the purity may ask for
+    /// Largest floor
     #[arg(long, value_name = "T", default_value_t = CalibrationSettings::default().highest_floor)]
     highest_floor: f64,
 
