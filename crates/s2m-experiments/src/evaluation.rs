@@ -183,6 +183,7 @@ impl<'a> Drawn<'a> {
 pub(crate) const MOST_CALLS: usize = 500;
 
 /// Draws and measures with one machine, and keeps what it measured.
+#[derive(Clone)]
 pub(crate) struct Evaluator<'a> {
     pub(crate) machine: &'a Machine<'a>,
     pub(crate) runtime: Runtime,
@@ -201,6 +202,14 @@ pub(crate) struct Evaluator<'a> {
 }
 
 impl Evaluator<'_> {
+    /// The same for another number of samples, out of the same banks.
+    pub(crate) fn of_samples(&self, samples: NonZeroUsize) -> Self {
+        Self {
+            samples,
+            ..self.clone()
+        }
+    }
+
     /// The measurement of this name and identity, taken now where it is not there.
     pub(crate) fn kept<T: Serialize + DeserializeOwned>(
         &self,

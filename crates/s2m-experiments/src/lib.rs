@@ -11,7 +11,7 @@
 //! - one file per experiment.
 
 mod calibration;
-mod cifar;
+mod colour;
 mod error;
 mod evaluation;
 mod existing_gan;
@@ -77,13 +77,17 @@ pub enum Experiment {
     LabelSetToys,
     /// The paper's main table on CIFAR-7to3.
     Cifar,
+    /// The same on CelebA with three labels.
+    CelebaBms,
+    /// The same on CelebA with six labels.
+    CelebaAbmnsw,
     /// How often statements are wrong where the truth is known.
     Statements,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Gaussians,
         Self::Illustration,
         Self::Table1,
@@ -95,6 +99,8 @@ impl Experiment {
         Self::UnlabelledDigits,
         Self::LabelSetToys,
         Self::Cifar,
+        Self::CelebaBms,
+        Self::CelebaAbmnsw,
         Self::Statements,
     ];
 
@@ -112,6 +118,8 @@ impl Experiment {
             Self::UnlabelledDigits => "unlabelled-digits",
             Self::LabelSetToys => "label-set-toys",
             Self::Cifar => "cifar",
+            Self::CelebaBms => "celeba-bms",
+            Self::CelebaAbmnsw => "celeba-abmnsw",
             Self::Statements => "statements",
         }
     }
@@ -130,6 +138,8 @@ impl Experiment {
             Self::UnlabelledDigits => "a GAN that also makes digits which no label is for",
             Self::LabelSetToys => "label sets that are known exactly, from a soft classifier",
             Self::Cifar => "table 2: CIFAR-7to3, one GAN after the other",
+            Self::CelebaBms => "table 2: faces with three labels",
+            Self::CelebaAbmnsw => "table 2: faces with six labels",
             Self::Statements => "how often what is stated is wrong, where the truth is known",
         }
     }
@@ -206,7 +216,13 @@ pub fn reproduce(
         Experiment::RareDigits => rare_digits::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::ExistingGan => existing_gan::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::LabelSetToys => label_set_toys::run(&Bench::new(request, trainer, progress)?)?,
-        Experiment::Cifar => cifar::run(&Bench::new(request, trainer, progress)?)?,
+        Experiment::Cifar => colour::run(&Bench::new(request, trainer, progress)?, &colour::CIFAR)?,
+        Experiment::CelebaBms => {
+            colour::run(&Bench::new(request, trainer, progress)?, &colour::BMS)?
+        }
+        Experiment::CelebaAbmnsw => {
+            colour::run(&Bench::new(request, trainer, progress)?, &colour::ABMNSW)?
+        }
         Experiment::Statements => statements::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::UnlabelledDigits => {
             unlabelled_digits::run(&Bench::new(request, trainer, progress)?)?
@@ -402,7 +418,7 @@ mod tests {
     fn an_unknown_experiment_is_named_with_those_there_are() {
         assert_eq!(
             Experiment::parse("table2").unwrap_err().to_string(),
-            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar, statements"
+            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar, celeba-bms, celeba-abmnsw, statements"
         );
         for experiment in Experiment::ALL {
             assert_eq!(Experiment::parse(experiment.name()).unwrap(), experiment);

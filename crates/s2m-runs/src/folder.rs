@@ -12,6 +12,7 @@
 //! held-out.json                what its calibration has found
 //! joint                        the trainings behind an output per label set
 //! referee.onnx                 `referee`: the network
+//! referee.toml                 what its answers are, where it judges labels
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,9 @@ pub const JOINT: &str = "joint";
 
 /// The network of a referee.
 pub const REFEREE: &str = "referee.onnx";
+
+/// What the answers of a referee are, for `s2m eval`.
+pub const REFEREE_SETTINGS: &str = "referee.toml";
 
 /// The folder of a replica's generators, which is also its name for people.
 pub fn replica(data: &str, seed: u64) -> String {

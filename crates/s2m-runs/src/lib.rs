@@ -15,4 +15,4 @@ pub use classifier::{ClassifierSettings, Way};
 pub use ended::{Ended, Kind};
 pub use error::Error;
 pub use folder::Done;
-pub use referee::RefereeSettings;
+pub use referee::{Judges, RefereeSettings};

@@ -27,6 +27,9 @@ pub struct RefereeSettings {
     /// How pictures are changed before they are seen; not at all where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub augment: Option<Augment>,
+    /// What it says of an item.
+    #[serde(default, skip_serializing_if = "Judges::is_default")]
+    pub judges: Judges,
     /// Judges a picture and its mirror image, and takes the mean of the two.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
@@ -40,6 +43,35 @@ pub struct RefereeSettings {
     pub stored: Stored,
     /// The dataset, with all labels known.
     pub data: DataRecipe,
+}
+
+/// What a referee says of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judges {
+    /// Which original class it is of.
+    #[default]
+    Classes,
+    /// Each of its labels apart, for data with more label sets than items could teach.
+    Labels,
+}
+
+impl Judges {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The output that says it.
+    pub fn output(self) -> &'static str {
+        match self {
+            Self::Classes => "class_logits",
+            Self::Labels => "label_logits",
+        }
+    }
 }
 
 impl RefereeSettings {

@@ -1,4 +1,4 @@
-//! `referee`: a classifier of the original classes, with which samples are judged.
+//! `referee`: a classifier of the original classes, or of each label apart, with which samples are judged.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use anyhow::{Context as _, Result, bail};
 use s2m_data::Dataset;
 use s2m_data::recipe::Loaded;
 use s2m_model::onnx::graph::{self, GraphBuilder};
-use s2m_runs::folder::REFEREE;
+use s2m_runs::folder::{REFEREE, REFEREE_SETTINGS};
 use s2m_runs::parts::{Augment, Precision};
-use s2m_runs::{Done, RefereeSettings};
+use s2m_runs::{Done, Judges, RefereeSettings};
 use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 
@@ -21,34 +21,46 @@ use crate::folder::{RunFolder, write_whole};
 use crate::networks::classifier::Trunk;
 use crate::networks::{Mode, linear, linear_onnx};
 use crate::noise::{Draws, Needs};
+use crate::objectives::mean;
 use crate::parameters::{Parameters, Spec};
 use crate::replica::{Replica, scaled};
 use crate::trained::{Start, Trained};
 use crate::training::{self, Plan, Work};
 
-/// Training items on the device with their original classes.
+/// Items on the device, and what a referee should say of them: a class, or 1 for every label they have.
 struct Labelled {
     items: Tensor,
-    classes: Tensor,
+    wanted: Tensor,
 }
 
 impl Labelled {
-    fn new(data: &Dataset, chosen: &[u32], device: Device) -> Self {
+    fn new(judges: Judges, data: &Dataset, chosen: &[u32], device: Device) -> Self {
         let size = data.items.item_size() as i64;
-        let classes: Vec<i64> = chosen
-            .iter()
-            .map(|&i| i64::from(data.original[i as usize]))
-            .collect();
+        let wanted = match judges {
+            Judges::Classes => {
+                let class = |&item: &u32| i64::from(data.original[item as usize]);
+                Tensor::from_slice(&chosen.iter().map(class).collect::<Vec<i64>>())
+            }
+            Judges::Labels => {
+                let labels = data.labels.len();
+                let set = |&item: &u32| {
+                    let set = data.truth[item as usize];
+                    (0..labels).map(move |label| f32::from(u8::from(set.contains(label))))
+                };
+                let values: Vec<f32> = chosen.iter().flat_map(set).collect();
+                Tensor::from_slice(&values).view([-1, labels as i64])
+            }
+        };
         Self {
             items: Tensor::from_slice(&scaled(&data.items.select(chosen)))
                 .view([-1, size])
                 .to_device(device),
-            classes: Tensor::from_slice(&classes).to_device(device),
+            wanted: wanted.to_device(device),
         }
     }
 }
 
-/// Features and class logits.
+/// Features and logits of classes or labels.
 fn forward(trunk: &Trunk, weights: &[Tensor], x: &Tensor, mode: Mode) -> (Tensor, Tensor) {
     let (body, head) = weights.split_at(weights.len() - 2);
     let features = trunk.forward(body, x, mode);
@@ -71,6 +83,7 @@ fn judged(judge: &Judge<'_>, x: &Tensor) -> (Tensor, Tensor) {
 
 /// A referee as it judges.
 struct Judge<'a> {
+    judges: Judges,
     trunk: &'a Trunk,
     weights: &'a Parameters,
     /// Sides of the pictures where mirror images are judged too.
@@ -95,17 +108,21 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         (true, Some(picture)) => Some(picture),
         (true, None) => bail!("`mirrored` is for pictures; the data has points"),
     };
-    let classes = i64::from(data.train.original.iter().copied().max().unwrap_or(0)) + 1;
+    let judges = settings.judges;
+    let answers = match judges {
+        Judges::Classes => i64::from(data.train.original.iter().copied().max().unwrap_or(0)) + 1,
+        Judges::Labels => data.train.labels.len() as i64,
+    };
     let replica = Replica {
         data: 0,
         name: settings.data.name.clone(),
         seed: settings.seed,
     };
     let mut specs = trunk.specs("");
-    specs.extend(Spec::layer("class", &[classes, trunk.features()]));
+    specs.extend(Spec::layer("class", &[answers, trunk.features()]));
     let keys = [replica.key()];
-    let items = Labelled::new(&data.train, &data.split.train, machine.device);
-    let count = items.classes.size()[0];
+    let items = Labelled::new(judges, &data.train, &data.split.train, machine.device);
+    let count = items.wanted.size()[0];
     let plan = Plan {
         what: "referee",
         steps: settings
@@ -129,6 +146,7 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     };
     let trained = Trained::new("referee", specs, &start);
     let mut lesson = Lesson {
+        judges,
         trunk: &trunk,
         trained,
         items,
@@ -142,12 +160,13 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     let trained = lesson.trained;
     let everything: Vec<u32> = (0..data.test.len() as u32).collect();
     let judge = Judge {
+        judges,
         trunk: &trunk,
         weights: &trained.parameters,
         mirrored,
     };
     let accuracy = |set: &Dataset, chosen: &[u32]| {
-        share_right(&judge, &Labelled::new(set, chosen, machine.device))
+        share_right(&judge, &Labelled::new(judges, set, chosen, machine.device))
     };
     let test = accuracy(&data.test, &everything);
     let validation = accuracy(&data.train, &data.split.validation);
@@ -157,14 +176,24 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     write_whole(&folder.join(REFEREE), &file)?;
     folder.write_json(
         "referee.json",
-        &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": classes }),
+        &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": answers }),
     )?;
+    if judges == Judges::Labels {
+        let names: Vec<&str> = data.train.labels.names().collect();
+        let said = toml::Table::from_iter([
+            ("classes".to_owned(), judges.output().into()),
+            ("kind".to_owned(), "each".into()),
+            ("names".to_owned(), names.into()),
+        ]);
+        write_whole(&folder.join(REFEREE_SETTINGS), said.to_string().as_bytes())?;
+    }
     let done = Done::new(1, (taken.steps, taken.seconds), machine.name());
     folder.finish(difference, done)
 }
 
 /// A referee in training.
 struct Lesson<'a> {
+    judges: Judges,
     trunk: &'a Trunk,
     trained: Trained,
     items: Labelled,
@@ -185,7 +214,10 @@ impl Work for Lesson<'_> {
     }
 
     fn losses(&self) -> &'static [&'static str] {
-        &["class"]
+        match self.judges {
+            Judges::Classes => &["class"],
+            Judges::Labels => &["labels"],
+        }
     }
 
     fn step(&mut self, _at: u64, draws: &mut Draws) -> Tensor {
@@ -195,9 +227,12 @@ impl Work for Lesson<'_> {
         if let Some((augment, picture)) = self.augment {
             x = augment::apply(augment, &x, picture, draws);
         }
-        let classes = self.items.classes.index_select(0, &chosen).unsqueeze(0);
+        let wanted = self.items.wanted.index_select(0, &chosen).unsqueeze(0);
         let (_, logits) = forward(self.trunk, self.trained.weights(), &x, Mode::Training);
-        let loss = cross_entropy(&logits, &classes);
+        let loss = match self.judges {
+            Judges::Classes => cross_entropy(&logits, &wanted),
+            Judges::Labels => of_labels(&logits, &wanted),
+        };
         self.trained.descend(&loss.sum(Kind::Float));
         loss.detach().unsqueeze(0)
     }
@@ -207,22 +242,31 @@ impl Work for Lesson<'_> {
     }
 }
 
+/// Binary cross entropy of each label, summed over labels, one mean per replica.
+fn of_labels(logits: &Tensor, wanted: &Tensor) -> Tensor {
+    let logits = logits.to_kind(Kind::Float);
+    let each = logits.softplus() - &logits * wanted;
+    mean(&each.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
+}
+
+/// Share of items of which everything that is said is right.
 fn share_right(judge: &Judge<'_>, items: &Labelled) -> f64 {
     let mut right = 0.0;
-    for (x, classes) in items
+    for (x, wanted) in items
         .items
         .split(1000, 0)
         .iter()
-        .zip(items.classes.split(1000, 0))
+        .zip(items.wanted.split(1000, 0))
     {
         let (_, logits) = judged(judge, &x.unsqueeze(0));
-        let found = logits.squeeze_dim(0).argmax(-1, false);
-        right += found
-            .eq_tensor(&classes)
-            .sum(Kind::Double)
-            .double_value(&[]);
+        let logits = logits.squeeze_dim(0);
+        let found = match judge.judges {
+            Judges::Classes => logits.argmax(-1, false).eq_tensor(&wanted),
+            Judges::Labels => logits.gt(0.0).eq_tensor(&wanted.gt(0.5)).all_dim(-1, false),
+        };
+        right += found.sum(Kind::Double).double_value(&[]);
     }
-    right / items.classes.size()[0] as f64
+    right / items.wanted.size()[0] as f64
 }
 
 /// The referee as an ONNX file.
@@ -243,7 +287,7 @@ fn network(judge: &Judge<'_>, data: &Loaded) -> Result<Vec<u8>> {
         features = graph.mean_of_stacked(&features, 2)?;
         class = graph.mean_of_stacked(&class, 2)?;
     }
-    graph.output(&class, "class_logits")?;
+    graph.output(&class, judge.judges.output())?;
     graph.output(&features, "features")?;
     Ok(graph.to_bytes())
 }
@@ -251,7 +295,7 @@ fn network(judge: &Judge<'_>, data: &Loaded) -> Result<Vec<u8>> {
 /// How far the file is from the network on held-out items, before its weights are rounded.
 fn check(file: &[u8], judge: &Judge<'_>, data: &Loaded, machine: &Machine) -> Result<f64> {
     let chosen: Vec<u32> = data.split.validation.iter().copied().take(64).collect();
-    let items = Labelled::new(&data.train, &chosen, machine.device).items;
+    let items = Labelled::new(judge.judges, &data.train, &chosen, machine.device).items;
     let x = items.unsqueeze(0);
     let (features, class) = judged(judge, &x);
     let shape = data.train.items.shape.iter().map(|&side| side as i64);
@@ -261,7 +305,7 @@ fn check(file: &[u8], judge: &Judge<'_>, data: &Loaded, machine: &Machine) -> Re
             .collect::<Vec<_>>()
             .as_slice(),
     );
-    let wanted = [("class_logits", &class), ("features", &features)];
+    let wanted = [(judge.judges.output(), &class), ("features", &features)];
     export::check(
         &machine.runtime,
         file,

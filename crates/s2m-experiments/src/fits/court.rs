@@ -1,6 +1,6 @@
-//! Who evaluates what was drawn: a referee that classifies every proposal of a bank once.
+//! Who evaluates what was drawn: a referee that says once for every proposal of a bank which labels it has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,10 +8,12 @@ use s2m::presence;
 use s2m::settings::Overrides;
 use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::query::Query;
+use s2m_data::Dataset;
 use s2m_data::recipe::DataRecipe;
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::manifest::PosteriorName;
+use s2m_runs::Judges;
 use s2m_runs::folder::REFEREE;
 
 use super::{Drawing, FLOORS, Figures, Fit, Measured, Presence, Row};
@@ -19,11 +21,19 @@ use crate::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
 use crate::stages::Run;
 use crate::{Bench, Error};
 
-/// Who judges, and what the original classes mean.
+/// Who judges, and what it may say.
 pub(crate) struct Court {
     pub(crate) judge: Judge,
-    pub(crate) classes: Vec<LabelSet>,
     pub(crate) labels: Labels,
+    says: Says,
+}
+
+/// What the answers of a referee mean.
+enum Says {
+    /// One original class, with this label set.
+    Class(Vec<LabelSet>),
+    /// Each label apart; these sets are among the items of the data.
+    Labels(Vec<LabelSet>),
 }
 
 impl Court {
@@ -36,13 +46,7 @@ impl Court {
         let Some(referee) = referee else {
             return Ok(None);
         };
-        let path = referee.folder.join(REFEREE);
-        let settings = &bench.request.machine.run;
-        let judge = Judge::open(&path, &["class_logits"], &bench.runtime, settings)?;
-        Self::new(judge, recipe).map(Some)
-    }
-
-    fn new(judge: Judge, recipe: &DataRecipe) -> Result<Self, Error> {
+        let judge = judge(bench, referee, Judges::Classes)?;
         let names = recipe.classes.iter().map(|class| class.name.clone());
         let labels = Labels::new(names)?;
         let count = judge.output_sizes().next().unwrap_or(0);
@@ -55,20 +59,36 @@ impl Court {
             };
             (0..labels.len()).filter(has).collect()
         };
-        Ok(Self {
+        let sets = (0..count).map(of).collect();
+        Ok(Some(Self {
             judge,
-            classes: (0..count).map(of).collect(),
             labels,
+            says: Says::Class(sets),
+        }))
+    }
+
+    /// The referee of a finished stage that judges each label apart, for data that came with labels.
+    pub(crate) fn of_labels(
+        bench: &Bench<'_>,
+        referee: &Run,
+        data: &Dataset,
+    ) -> Result<Self, Error> {
+        let sets: BTreeSet<LabelSet> = data.truth.iter().copied().collect();
+        Ok(Self {
+            judge: judge(bench, referee, Judges::Labels)?,
+            labels: data.labels.clone(),
+            says: Says::Labels(sets.into_iter().collect()),
         })
     }
 
-    /// Whether any class satisfies a query.
+    /// Whether the data has items that satisfy a query.
     pub(crate) fn exists(&self, query: &Query) -> bool {
-        self.classes.iter().any(|set| query.holds(*set))
+        let (Says::Class(sets) | Says::Labels(sets)) = &self.says;
+        sets.iter().any(|set| query.holds(*set))
     }
 
-    /// Which class each picture is of, given as levels with channels last.
-    pub(crate) fn classes_of(&self, levels: &[f32]) -> Result<Vec<u8>, Error> {
+    /// Which labels each picture has, given as levels with channels last.
+    pub(crate) fn sets_of(&self, levels: &[f32]) -> Result<Vec<LabelSet>, Error> {
         let size: usize = self.judge.item_shape().iter().product();
         let channels = self.judge.item_shape()[0];
         let plane = size / channels;
@@ -79,15 +99,19 @@ impl Court {
             }
         }
         let logits = self.judge.judge(&items)?.swap_remove(0);
-        let best = |row: &[f32]| {
-            let by_logit = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-            by_logit.map_or(0, |(class, _)| class as u8)
+        let set = |row: &[f32]| match &self.says {
+            Says::Class(sets) => {
+                let by_logit = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+                by_logit.map_or(LabelSet::EMPTY, |(class, _)| sets[class])
+            }
+            Says::Labels(_) => (0..row.len()).filter(|&label| row[label] > 0.0).collect(),
         };
-        Ok(logits.chunks_exact(self.classes.len()).map(best).collect())
+        let answers = self.judge.output_sizes().next().unwrap_or(1);
+        Ok(logits.chunks_exact(answers).map(set).collect())
     }
 
-    /// The class of every proposal of a bundle's bank.
-    fn verdicts(&self, evaluator: &Evaluator<'_>, folder: &Path) -> Result<Vec<u8>, Error> {
+    /// The labels of every proposal of a bundle's bank, as bits.
+    fn verdicts(&self, evaluator: &Evaluator<'_>, folder: &Path) -> Result<Vec<u64>, Error> {
         let drawn = Drawn::query(
             folder.to_owned(),
             Way::of(self.labels.names().next().unwrap_or_default()),
@@ -95,10 +119,10 @@ impl Court {
         let count = evaluator.bank.get() as u64;
         let generator = drawn.generator().digest().to_string();
         let identity = [self.judge.sha256(), &generator, &count.to_string()];
-        evaluator.kept("verdicts", &identity, || {
+        evaluator.kept("verdicts-sets", &identity, || {
             let progress = evaluator.progress;
             progress.begin("judging the bank", Some(count));
-            let mut classes = Vec::new();
+            let mut sets = Vec::new();
             for first in (0..count).step_by(JUDGED) {
                 let numbers: Vec<u64> = (first..count.min(first + JUDGED as u64)).collect();
                 let judged = numbers.len();
@@ -107,11 +131,11 @@ impl Court {
                     ..Sampled::default()
                 };
                 let levels = evaluator.render(&drawn, &some, judged)?;
-                classes.extend(self.classes_of(&levels)?);
+                sets.extend(self.sets_of(&levels)?.into_iter().map(LabelSet::bits));
                 progress.at(first + judged as u64);
             }
             progress.end();
-            Ok(classes)
+            Ok(sets)
         })
     }
 
@@ -150,13 +174,24 @@ impl Court {
     }
 }
 
+fn judge(bench: &Bench<'_>, referee: &Run, judges: Judges) -> Result<Judge, Error> {
+    let path = referee.folder.join(REFEREE);
+    let settings = &bench.request.machine.run;
+    Ok(Judge::open(
+        &path,
+        &[judges.output()],
+        &bench.runtime,
+        settings,
+    )?)
+}
+
 /// Pictures that are rendered and judged at once.
 const JUDGED: usize = 25_000;
 
 /// A bundle of whose bank every proposal was judged.
 struct Judged<'a> {
     court: &'a Court,
-    verdicts: Vec<u8>,
+    verdicts: Vec<u64>,
     folder: PathBuf,
     bundle: Arc<Bundle>,
 }
@@ -218,8 +253,8 @@ impl Judged<'_> {
     /// Share of proposals that satisfy a query; no sampler goes beyond the bank.
     fn right(&self, query: &Query, numbers: &[u64]) -> f64 {
         let holds = |number: &&u64| {
-            let class = self.verdicts.get(**number as usize);
-            class.is_some_and(|&class| query.holds(self.court.classes[usize::from(class)]))
+            let set = self.verdicts.get(**number as usize);
+            set.is_some_and(|&set| query.holds(LabelSet::from_bits(set)))
         };
         numbers.iter().filter(holds).count() as f64 / numbers.len().max(1) as f64
     }

@@ -68,29 +68,38 @@ fn classifiers_of_all_fits_agree_with_their_files_and_make_bundles() {
 fn a_referee_agrees_with_its_file_and_learns_the_bars() {
     let folder = tempdir().unwrap();
     write_pictures(folder.path());
-    let mut settings: s2m_runs::RefereeSettings = toml::from_str(
-        r#"
-        epochs = 10
-        batch = 32
-        optimizer = { kind = "adam", learning-rate = 1e-3 }
-        [data]
-        name = "bars"
-        source = { format = "idx", folder = "." }
-        classes = [{ name = "A", of = [0, 1] }]
-        labelling = { model = "one-of" }
-        "#,
-    )
-    .unwrap();
-    settings.data = picture_settings(folder.path(), WGAN_GP, "[0]", 1)
-        .data
-        .remove(0);
-    let out = folder.path().join("referee");
-    referee::train(&settings, &out, &machine()).unwrap();
-    assert!(difference(&out.join("done.json")) < CLOSE);
-    let text = fs::read_to_string(out.join("referee.json")).unwrap();
-    let found: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(found["test_accuracy"].as_f64(), Some(1.0));
-    assert!(out.join("referee.onnx").is_file());
+    for (judges, output) in [("classes", "class_logits"), ("labels", "label_logits")] {
+        let mut settings: s2m_runs::RefereeSettings = toml::from_str(&format!(
+            r#"
+            epochs = 10
+            batch = 32
+            judges = "{judges}"
+            optimizer = {{ kind = "adam", learning-rate = 1e-3 }}
+            [data]
+            name = "bars"
+            source = {{ format = "idx", folder = "." }}
+            classes = [{{ name = "A", of = [0, 1] }}]
+            labelling = {{ model = "one-of" }}
+            "#
+        ))
+        .unwrap();
+        settings.data = picture_settings(folder.path(), WGAN_GP, "[0]", 1)
+            .data
+            .remove(0);
+        let out = folder.path().join(judges);
+        referee::train(&settings, &out, &machine()).unwrap();
+        assert!(difference(&out.join("done.json")) < CLOSE);
+        let text = fs::read_to_string(out.join("referee.json")).unwrap();
+        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(found["test_accuracy"].as_f64(), Some(1.0), "{judges}");
+        let bytes = fs::read(out.join("referee.onnx")).unwrap();
+        let outputs = s2m_model::judge::outputs_of("referee.onnx", &bytes).unwrap();
+        assert_eq!(outputs[0], (output.to_owned(), 2), "{outputs:?}");
+        // What `s2m eval` reads beside a network whose answers are not classes.
+        let beside = fs::read_to_string(out.join("referee.toml")).ok();
+        let wanted = "classes = \"label_logits\"\nkind = \"each\"\nnames = [\"A\", \"B\"]\n";
+        assert_eq!(beside.as_deref(), (judges == "labels").then_some(wanted));
+    }
 }
 
 /// Colour pictures in CIFAR-10's form, each darker on the left.

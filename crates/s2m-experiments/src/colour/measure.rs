@@ -11,7 +11,7 @@ use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_data::{Dataset, Values};
 use s2m_eval::items::{Pictures, Rows, interleaved};
 use s2m_eval::look::{Seen, look};
-use s2m_eval::network::{EvalNetwork, Wanted};
+use s2m_eval::network::{EvalNetwork, Wanted as Output};
 use s2m_metrics::features::Features;
 use s2m_metrics::fid::fid;
 use s2m_metrics::inception_score::{ClassScores, inception_score};
@@ -21,6 +21,7 @@ use s2m_metrics::tsne::{TsneSettings, tsne};
 use s2m_show::picture::{Canvas, Mark, Marked, Panel, Picture, Row, scatter};
 use serde::{Deserialize, Serialize};
 
+use super::Wanted;
 use crate::Bench;
 use crate::Error;
 use crate::evaluation::Sampled;
@@ -131,7 +132,7 @@ pub(super) struct Measures<'a> {
     pub(super) recipe: DataRecipe,
     network: Option<EvalNetwork>,
     progress: &'a dyn Progress,
-    data: OnceCell<Loaded>,
+    data: Loaded,
     test: OnceCell<Test>,
 }
 
@@ -143,12 +144,17 @@ struct Test {
 
 impl<'a> Measures<'a> {
     /// With the feature network of the folder of data, where it is there.
-    pub(super) fn open(bench: &Bench<'a>, court: Court, recipe: DataRecipe) -> Result<Self, Error> {
+    pub(super) fn open(
+        bench: &Bench<'a>,
+        court: Court,
+        recipe: DataRecipe,
+        data: Loaded,
+    ) -> Result<Self, Error> {
         let path = bench.request.data.map(|data| data.join(NETWORK));
         let open = |path: &Path| {
             EvalNetwork::open(
                 path,
-                Wanted::Features,
+                Output::Features,
                 &bench.runtime,
                 &bench.request.machine.run,
             )
@@ -160,7 +166,7 @@ impl<'a> Measures<'a> {
             recipe,
             network: path.as_deref().map(open).transpose()?,
             progress: bench.progress,
-            data: OnceCell::new(),
+            data,
             test: OnceCell::new(),
         })
     }
@@ -180,28 +186,44 @@ impl<'a> Measures<'a> {
         )
     }
 
-    /// The joint classes, as queries.
-    pub(super) fn queries(&self) -> Vec<Query> {
+    /// The joint classes that training and test items have, with their shares of the test items.
+    pub(super) fn shares(&self) -> Vec<(Query, f64)> {
         let all = Query::all_joint(&self.court.labels);
-        all.filter(|query| self.court.exists(query)).collect()
+        let counted = all.filter(|query| self.court.exists(query)).map(|query| {
+            let test = self.data.test.truth.iter();
+            let count = test.filter(|set| query.holds(**set)).count();
+            (query, count)
+        });
+        let known: Vec<(Query, usize)> = counted.filter(|(_, count)| *count > 0).collect();
+        let total: usize = known.iter().map(|(_, count)| count).sum();
+        let share = |(query, count)| (query, count as f64 / total as f64);
+        known.into_iter().map(share).collect()
     }
 
     /// Training items of a joint class, the first so many.
-    pub(super) fn training(&self, query: &Query, count: usize) -> Result<Vec<u8>, Error> {
-        Ok(levels_of(&self.data()?.train, query, count))
+    pub(super) fn training(&self, query: &Query, count: usize) -> Vec<u8> {
+        levels_of(&self.data.train, query, count)
     }
 
     /// What the items of a line are worth.
     pub(super) fn measure(
         &self,
         gathered: &[Option<Gathered>],
-        queries: &[Query],
+        wanted: &[Wanted],
         whole: bool,
     ) -> Result<Measured, Error> {
         let mut classes = BTreeMap::new();
         let mut shown = BTreeMap::new();
         let (mut pooled, mut scores): (Option<Rows>, Option<Rows>) = (None, None);
-        for (query, items) in queries.iter().zip(gathered) {
+        for (
+            Wanted {
+                query,
+                pooled: most,
+                ..
+            },
+            items,
+        ) in wanted.iter().zip(gathered)
+        {
             let Some(items) = items else {
                 classes.insert(query.text().to_owned(), None);
                 continue;
@@ -216,8 +238,10 @@ impl<'a> Measures<'a> {
                 None => None,
             };
             if let Some(seen) = seen {
-                append(&mut pooled, seen.features);
-                append(&mut scores, seen.classes);
+                let first =
+                    |rows: Rows| rows.select(&(0..rows.len().min(*most)).collect::<Vec<_>>());
+                append(&mut pooled, seen.features.map(first));
+                append(&mut scores, seen.classes.map(first));
             }
             let count = right.len();
             let of_class = OfClass {
@@ -245,8 +269,8 @@ impl<'a> Measures<'a> {
     }
 
     /// How many items the data has of every joint class: for training, held out, for tests.
-    pub(super) fn statistics(&self) -> Result<BTreeMap<String, [usize; 3]>, Error> {
-        let data = self.data()?;
+    pub(super) fn statistics(&self) -> BTreeMap<String, [usize; 3]> {
+        let data = &self.data;
         let count = |query: &Query, items: &[u32]| {
             let holds = |item: &&u32| query.holds(data.train.truth[**item as usize]);
             items.iter().filter(holds).count()
@@ -260,7 +284,7 @@ impl<'a> Measures<'a> {
             ];
             (query.text().to_owned(), counts)
         };
-        Ok(self.queries().into_iter().map(of).collect())
+        Query::all_joint(&self.court.labels).map(of).collect()
     }
 
     /// FID of pictures against all test items; none without features.
@@ -279,7 +303,7 @@ impl<'a> Measures<'a> {
     pub(super) fn embedded(
         &self,
         gathered: &[Option<Gathered>],
-        queries: &[Query],
+        wanted: &[Wanted],
         most: usize,
     ) -> Result<Option<Canvas>, Error> {
         let Some(network) = &self.network else {
@@ -287,7 +311,7 @@ impl<'a> Measures<'a> {
         };
         let mut all: Option<Rows> = None;
         let mut parts = Vec::new();
-        for (query, items) in queries.iter().zip(gathered) {
+        for (Wanted { query, .. }, items) in wanted.iter().zip(gathered) {
             let (Some(items), Some(real)) = (items, self.test()?.classes.get(query.text())) else {
                 continue;
             };
@@ -320,9 +344,8 @@ impl<'a> Measures<'a> {
     /// Which items the referee finds right.
     fn right(&self, items: &Gathered) -> Result<Vec<bool>, Error> {
         let levels: Vec<f32> = items.levels.iter().map(|&l| f32::from(l)).collect();
-        let classes = self.court.classes_of(&levels)?;
-        let holds = |&class: &u8| items.query.holds(self.court.classes[usize::from(class)]);
-        Ok(classes.iter().map(holds).collect())
+        let sets = self.court.sets_of(&levels)?;
+        Ok(sets.iter().map(|set| items.query.holds(*set)).collect())
     }
 
     fn look(&self, network: &EvalNetwork, levels: &[u8]) -> Result<Seen, Error> {
@@ -367,14 +390,6 @@ impl<'a> Measures<'a> {
         }))
     }
 
-    fn data(&self) -> Result<&Loaded, Error> {
-        if let Some(data) = self.data.get() {
-            return Ok(data);
-        }
-        let loaded = self.recipe.load()?;
-        Ok(self.data.get_or_init(|| loaded))
-    }
-
     fn test(&self) -> Result<&Test, Error> {
         if let Some(test) = self.test.get() {
             return Ok(test);
@@ -382,8 +397,8 @@ impl<'a> Measures<'a> {
         let network = self.network.as_ref().expect("asked for with features only");
         let mut pooled = None;
         let mut classes = BTreeMap::new();
-        for query in self.queries() {
-            let levels = levels_of(&self.data()?.test, &query, usize::MAX);
+        for (query, _) in self.shares() {
+            let levels = levels_of(&self.data.test, &query, usize::MAX);
             if let Some(rows) = self.look(network, &levels)?.features {
                 classes.insert(query.text().to_owned(), rows.clone());
                 append(&mut pooled, Some(rows));
@@ -417,7 +432,7 @@ fn dealt(rows: &Rows) -> Rows {
 
 fn features(rows: &Rows) -> Result<Features<'_>, Error> {
     Features::new(&rows.values, rows.width).map_err(|source| Error::Features {
-        data: super::chains::DATA.to_owned(),
+        data: "the feature network".to_owned(),
         source,
     })
 }

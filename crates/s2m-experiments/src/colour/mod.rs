@@ -1,16 +1,21 @@
-//! CIFAR-7to3: the paper's main table, one GAN after the other.
+//! The paper's main table, on CIFAR-7to3 and on CelebA, one GAN after the other.
 //!
 //! A chain is one GAN with everything that rests on it: classifiers, draws, measurements. It ends in a small file
 //! under `rows`, so that chains can be made in any order and on different days; what is missing is named.
 //!
-//! - [`chains`]: what is compared, and the paper's figures;
+//! - [`chains`]: what is compared;
+//! - [`cifar`] and [`faces`]: each data set's run files, and the paper's figures;
 //! - [`measure`]: accuracy by a referee, and features;
 //! - [`tables`]: the tables and pictures;
 //! - [`times`]: what a batch of proposals takes.
 
 mod chains;
+mod cifar;
+mod faces;
 mod measure;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod times;
 
 use std::collections::BTreeMap;
@@ -35,9 +40,13 @@ use super::report::Findings;
 use super::stages::{self, Run, Stage};
 use crate::Error;
 
-use chains::{CHAINS, Chain, DATA, From, GAN, Kept, Ours, REFEREE, STEPS};
+use chains::{Chain, From, Kept, Ours};
 use measure::{Figures, Gathered, Measured, Measures};
 use times::Times;
+
+pub(crate) use chains::Subject;
+pub(crate) use cifar::CIFAR;
+pub(crate) use faces::{ABMNSW, BMS};
 
 /// What a chain leaves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -88,31 +97,31 @@ struct Training {
 
 /// A chain and a seed, as far as it is made.
 struct Link {
-    chain: Chain,
+    chain: &'static Chain,
     seed: u64,
     made: Option<Made>,
 }
 
-pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
+pub(super) fn run(bench: &Bench<'_>, subject: &'static Subject) -> Result<Findings, Error> {
     let asked_seeds = bench.request.seeds;
     let folder = bench.request.out.join("rows");
     let mut links = Vec::new();
     let mut pictures = Vec::new();
     let mut runs: Vec<Run> = Vec::new();
     let mut workshop = None;
-    for chain in CHAINS {
+    for chain in subject.chains {
         for &seed in chain.seeds {
             let path = folder.join(format!("{}-seed-{seed}.json", chain.name));
             let kept: Option<Made> = read(&path);
             let wanted = asked_seeds.is_none_or(|seeds| seeds.contains(&seed))
                 && match bench.request.rows {
                     Some(rows) => rows.iter().any(|row| row == chain.name),
-                    None => !kept.as_ref().is_some_and(|made| made.whole(&chain)),
+                    None => !kept.as_ref().is_some_and(|made| made.whole(chain)),
                 };
             let mut made = kept;
             if wanted && bench.request.data.is_some() {
                 if workshop.is_none() {
-                    workshop = Workshop::open(bench, &mut runs)?;
+                    workshop = Workshop::open(bench, subject, &mut runs)?;
                 }
                 if let Some(workshop) = &workshop {
                     let save = |made: &Made| {
@@ -120,7 +129,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
                         fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
                         Ok(write_whole(&path, (text + "\n").as_bytes())?)
                     };
-                    let drawings = workshop.make(&chain, seed, &mut made, &mut runs, &save)?;
+                    let drawings = workshop.make(chain, seed, &mut made, &mut runs, &save)?;
                     // One seed is shown, the first that is made.
                     let shown = |name: &str| pictures.iter().any(|(own, _)| *own == name);
                     let new: Vec<_> = drawings
@@ -137,16 +146,14 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
         tables,
         missing,
         curve,
-    } = tables::of(&links)?;
+    } = tables::of(subject, &links)?;
     pictures.extend(curve.map(|curve| ("floors.png", curve)));
     let mut seeds: Vec<u64> = links.iter().map(|link| link.seed).collect();
     seeds.sort_unstable();
     seeds.dedup();
     Ok(Findings {
-        title: "CIFAR-7to3",
-        preface: vec![format!(
-            "Samples are of all seven joint classes in equal parts. Accuracy: the referee, a ResNet-9 over the seven classes, agrees with what was asked for. FID, precision, recall, density and coverage are over all joint classes together against the 7,000 test items, KID is per joint class, all on features of an InceptionV3 for ImageNet that is not the network of published FIDs: they compare lines of this table, and the paper's figures beside them are of its own network. The paper's way: MobileNetV2, all outputs on one trunk, `mh` with K = {STEPS}, its temperatures and γ. Ours: `s2m fit` and `s2m sample` with defaults, `reject` at TV 0.01; floor `defaults` is the bundle's. At most {STEPS} calls per sample. Starred: asked for a joint class of n labels with 1/n for each."
-        )],
+        title: subject.title,
+        preface: vec![subject.about.to_owned()],
         seeds,
         runs,
         tables,
@@ -162,9 +169,39 @@ fn read(path: &Path) -> Option<Made> {
 /// What chains are made with.
 struct Workshop<'a> {
     bench: &'a Bench<'a>,
+    subject: &'static Subject,
     evaluator: Evaluator<'a>,
     measures: Measures<'a>,
-    queries: Vec<Query>,
+    queries: Vec<Wanted>,
+}
+
+/// A joint class, and how many samples of it are drawn.
+struct Wanted {
+    query: Query,
+    /// For its accuracy.
+    samples: NonZeroUsize,
+    /// The first of them that are looked at with those of the other classes: its share of the test items.
+    pooled: usize,
+}
+
+/// Fewest samples of a joint class, for its accuracy.
+const LEAST: usize = 200;
+
+impl Wanted {
+    /// By shares of the test items, so many of all classes together.
+    fn all(shares: Vec<(Query, f64)>, samples: NonZeroUsize) -> Vec<Self> {
+        let even = samples.get().div_ceil(shares.len().max(1));
+        let of = |(query, share): (Query, f64)| {
+            let pooled = (samples.get() as f64 * share).ceil() as usize;
+            let samples = pooled.max(LEAST.min(even));
+            Self {
+                query,
+                samples: NonZeroUsize::new(samples).unwrap_or(NonZeroUsize::MIN),
+                pooled,
+            }
+        };
+        shares.into_iter().map(of).collect()
+    }
 }
 
 /// The networks of a chain, each trained when it is first asked for.
@@ -192,25 +229,25 @@ impl<'w, 'a> Networks<'w, 'a> {
 
     /// The folder of the generator.
     fn generator(&mut self) -> Result<Option<PathBuf>, Error> {
-        let folder = folder::replica(DATA, self.seed);
+        let folder = folder::replica(self.workshop.subject.data, self.seed);
         self.stage(self.chain.gan, |run| Some(run.folder.join(folder)))
     }
 
     /// The bundle with the paper's classifiers.
     fn paper(&mut self) -> Result<Option<PathBuf>, Error> {
-        let seed = self.seed;
+        let (data, seed) = (self.workshop.subject.data, self.seed);
         self.generator()?;
-        self.stage(self.chain.paper, |run| run.bundle(DATA, seed))
+        self.stage(self.chain.paper, |run| run.bundle(data, seed))
     }
 
     /// Our bundle.
     fn ours(&mut self) -> Result<Option<PathBuf>, Error> {
-        let seed = self.seed;
+        let (data, seed) = (self.workshop.subject.data, self.seed);
         match self.chain.ours {
             Some(Ours::Fit(fit)) => self.fit(Some(fit)),
             Some(Ours::Stage(stage)) => {
                 self.generator()?;
-                self.stage(Some(stage), |run| run.bundle(DATA, seed))
+                self.stage(Some(stage), |run| run.bundle(data, seed))
             }
             None => Ok(None),
         }
@@ -260,27 +297,35 @@ impl<'w, 'a> Networks<'w, 'a> {
 
 impl<'a> Workshop<'a> {
     /// None where there is no referee and nobody trains one.
-    fn open(bench: &'a Bench<'a>, runs: &mut Vec<Run>) -> Result<Option<Self>, Error> {
-        let Some(referee) = bench.place.finish(&REFEREE)? else {
+    fn open(
+        bench: &'a Bench<'a>,
+        subject: &'static Subject,
+        runs: &mut Vec<Run>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(referee) = bench.place.finish(&subject.referee)? else {
             return Ok(None);
         };
-        let file = bench.place.run_file(&GAN)?;
-        let recipe = stages::recipe(&file, DATA).expect("a test looks for the data set");
-        let court = Court::open(bench, Some(&referee), &recipe)?;
+        let file = bench.place.run_file(subject.data_of())?;
+        let recipe = stages::recipe(&file, subject.data).expect("a test looks for the data set");
+        let data = recipe.load()?;
+        let court = if recipe.classes.is_empty() {
+            Some(Court::of_labels(bench, &referee, &data.train)?)
+        } else {
+            Court::open(bench, Some(&referee), &recipe)?
+        };
         runs.push(referee);
         let Some(court) = court else {
             return Ok(None);
         };
-        let measures = Measures::open(bench, court, recipe)?;
-        let queries = measures.queries();
-        let classes = NonZeroUsize::new(queries.len()).unwrap_or(NonZeroUsize::MIN);
-        let samples = bench.request.samples.get().div_ceil(classes.get());
-        let samples = NonZeroUsize::new(samples).unwrap_or(NonZeroUsize::MIN);
+        let measures = Measures::open(bench, court, recipe, data)?;
+        let queries = Wanted::all(measures.shares(), bench.request.samples);
+        let most = queries.iter().map(|wanted| wanted.samples).max();
+        let samples = most.unwrap_or(NonZeroUsize::MIN);
         let evaluator = Evaluator {
             samples,
-            bank: samples.saturating_mul(STEPS),
-            most_calls: STEPS.get(),
-            ..bench.evaluator(STEPS)
+            bank: samples.saturating_mul(subject.steps),
+            most_calls: subject.steps.get(),
+            ..bench.evaluator(subject.steps)
         };
         if !measures.has_features() {
             bench.progress.note(
@@ -289,6 +334,7 @@ impl<'a> Workshop<'a> {
         }
         Ok(Some(Self {
             bench,
+            subject,
             evaluator,
             measures,
             queries,
@@ -326,7 +372,7 @@ impl<'a> Workshop<'a> {
             return Ok(Vec::new());
         };
         if chain.gan.is_none() {
-            made.statistics = self.measures.statistics()?;
+            made.statistics = self.measures.statistics();
         }
         made.on_the_way = self.on_the_way(&mut networks)?;
         made.times = self.times(&mut networks)?.or(made.times);
@@ -425,6 +471,7 @@ impl<'a> Workshop<'a> {
         identity.push(line.whole.to_string());
         identity.extend(drawn.iter().flatten().map(Drawn::identity));
         identity.push(self.evaluator.most_calls.to_string());
+        identity.push(self.bench.request.samples.to_string());
         let identity: Vec<&str> = identity.iter().map(String::as_str).collect();
         let measured = self.evaluator.kept("cifar", &identity, || {
             self.bench.progress.note(line.name);
@@ -434,7 +481,7 @@ impl<'a> Workshop<'a> {
                     self.asked(alone, folder, file)?
                 }
                 (_, Some(drawn), _) => self.drawn_items(drawn)?,
-                (_, None, _) => self.training()?,
+                (_, None, _) => self.training(),
             };
             self.measures.measure(&gathered, &self.queries, line.whole)
         })?;
@@ -444,22 +491,25 @@ impl<'a> Workshop<'a> {
     /// How every joint class is drawn from a bundle.
     fn drawn(&self, folder: &Path, from: From) -> Result<Vec<Drawn<'_>>, Error> {
         let bundle = Arc::new(Bundle::open(folder)?);
-        let drawn = self.queries.iter().map(|query| {
-            let way = way(query, from);
+        let drawn = self.queries.iter().map(|wanted| {
+            let way = way(&wanted.query, from, self.subject.steps);
             Drawn::opened(folder.to_owned(), Arc::clone(&bundle), way)
         });
         Ok(drawn.collect())
     }
 
     fn drawn_items(&self, drawn: &[Drawn<'_>]) -> Result<Vec<Option<Gathered>>, Error> {
-        let one = |(query, drawn): (&Query, &Drawn<'_>)| match self.evaluator.sample(drawn)? {
-            Finding::Refused(why) => {
-                self.bench
-                    .progress
-                    .note(&format!("{}: {why}", query.text()));
-                Ok(None)
+        let one = |(wanted, drawn): (&Wanted, &Drawn<'_>)| {
+            let query = &wanted.query;
+            match self.evaluator.of_samples(wanted.samples).sample(drawn)? {
+                Finding::Refused(why) => {
+                    self.bench
+                        .progress
+                        .note(&format!("{}: {why}", query.text()));
+                    Ok(None)
+                }
+                Finding::Measured(sampled) => self.rendered(query, drawn, sampled).map(Some),
             }
-            Finding::Measured(sampled) => self.rendered(query, drawn, sampled).map(Some),
         };
         self.queries.iter().zip(drawn).map(one).collect()
     }
@@ -498,10 +548,11 @@ impl<'a> Workshop<'a> {
         let entry = Path::new(file).file_stem().unwrap_or_default();
         let names = all.get(&*entry.to_string_lossy());
         let names = names.ok_or_else(|| fail(format!("it does not say what `{file}` takes")))?;
-        let one = |query: &Query| {
+        let one = |wanted: &Wanted| {
+            let query = &wanted.query;
             let class = names.iter().position(|name| name == query.text());
             let class = class.ok_or_else(|| fail(format!("it has no `{}`", query.text())))?;
-            let count = self.evaluator.samples.get();
+            let count = wanted.samples.get();
             let sampled = Sampled {
                 numbers: (0..count as u64).collect(),
                 classes: vec![class as u32; count],
@@ -516,10 +567,11 @@ impl<'a> Workshop<'a> {
     /// The first items of each joint class, as the referee sees them.
     fn unfiltered(&self, alone: &Drawn<'_>) -> Result<Vec<Option<Gathered>>, Error> {
         const AT_ONCE: u64 = 10_000;
-        let count = self.evaluator.samples.get();
         let mut found: Vec<Vec<u64>> = vec![Vec::new(); self.queries.len()];
         let mut first = 0;
-        while found.iter().any(|numbers| numbers.len() < count)
+        let lacking =
+            |(numbers, wanted): (&Vec<u64>, &Wanted)| numbers.len() < wanted.samples.get();
+        while found.iter().zip(&self.queries).any(lacking)
             && first < self.evaluator.bank.get() as u64
         {
             let some = Sampled {
@@ -527,19 +579,18 @@ impl<'a> Workshop<'a> {
                 ..Sampled::default()
             };
             let levels = self.evaluator.render(alone, &some, AT_ONCE as usize)?;
-            let classes = self.measures.court.classes_of(&levels)?;
-            for (&number, class) in some.numbers.iter().zip(classes) {
-                let set = self.measures.court.classes[usize::from(class)];
-                let at = self.queries.iter().position(|query| query.holds(set));
-                if let Some(numbers) = at.map(|at| &mut found[at])
-                    && numbers.len() < count
+            let sets = self.measures.court.sets_of(&levels)?;
+            for (&number, set) in some.numbers.iter().zip(sets) {
+                let holds = |wanted: &Wanted| wanted.query.holds(set);
+                if let Some(at) = self.queries.iter().position(holds)
+                    && found[at].len() < self.queries[at].samples.get()
                 {
-                    numbers.push(number);
+                    found[at].push(number);
                 }
             }
             first += AT_ONCE;
         }
-        let one = |(query, numbers): (&Query, Vec<u64>)| {
+        let one = |(wanted, numbers): (&Wanted, Vec<u64>)| {
             if numbers.is_empty() {
                 return Ok(None);
             }
@@ -548,19 +599,19 @@ impl<'a> Workshop<'a> {
                 calls_per_sample: 1.0,
                 ..Sampled::default()
             };
-            self.rendered(query, alone, sampled).map(Some)
+            self.rendered(&wanted.query, alone, sampled).map(Some)
         };
         self.queries.iter().zip(found).map(one).collect()
     }
 
-    fn training(&self) -> Result<Vec<Option<Gathered>>, Error> {
-        let one = |query: &Query| {
-            let count = self.evaluator.samples.get();
-            Ok(Some(Gathered {
+    fn training(&self) -> Vec<Option<Gathered>> {
+        let one = |wanted: &Wanted| {
+            let query = &wanted.query;
+            Some(Gathered {
                 query: query.clone(),
-                levels: self.measures.training(query, count)?,
+                levels: self.measures.training(query, wanted.samples.get()),
                 sampled: Sampled::default(),
-            }))
+            })
         };
         self.queries.iter().map(one).collect()
     }
@@ -573,14 +624,14 @@ type Drawing = (&'static str, Canvas);
 const EMBEDDED: usize = 150;
 
 /// How a joint class is drawn from a bundle.
-fn way(query: &Query, from: From) -> Way<'_> {
+fn way(query: &Query, from: From, steps: NonZeroUsize) -> Way<'_> {
     let way = Way::of(query.text());
     match from {
         From::Paper {
             temperature,
             margin,
         } => Way {
-            sampler: SamplerChoice::Mh { steps: STEPS },
+            sampler: SamplerChoice::Mh { steps },
             calibration: CalibrationChoice::Paper,
             overrides: Overrides {
                 class_temperature: (!temperature).then_some(1.0),

@@ -1,14 +1,14 @@
-//! The tables and pictures of CIFAR-7to3, out of the files of its chains.
+//! Tables and pictures, out of the files of the chains.
 
 use s2m_show::picture::{Canvas, Chart, Curve, charts};
 
-use super::chains::{CHAINS, From, Kept};
+use super::chains::{From, Kept, Subject};
 use super::measure::{Figures, OfClass, Pooled};
 use super::{Link, Training};
 use crate::Error;
 use crate::evaluation::Finding;
 use crate::line::Line;
-use crate::results::{NOTHING, Published, Table, published};
+use crate::results::{NOTHING, Table, published};
 
 /// What can be shown of the chains that are made.
 pub(super) struct Shown {
@@ -17,16 +17,16 @@ pub(super) struct Shown {
     pub(super) curve: Option<Canvas>,
 }
 
-pub(super) fn of(links: &[Link]) -> Result<Shown, Error> {
+pub(super) fn of(subject: &Subject, links: &[Link]) -> Result<Shown, Error> {
     let mut lines = Vec::new();
     let mut missing = Vec::new();
-    for chain in CHAINS {
+    for chain in subject.chains {
         let own: Vec<&Link> = links
             .iter()
             .filter(|l| l.chain.name == chain.name)
             .collect();
         let seeds: Vec<u64> = own.iter().map(|link| link.seed).collect();
-        missing.extend(own.iter().filter_map(|link| unmade(link)));
+        missing.extend(own.iter().filter_map(|link| unmade(subject, link)));
         for kept in chain.lines {
             let line = Line::measure(kept.name, &seeds, |seed| {
                 let link = own.iter().find(|link| link.seed == seed);
@@ -40,12 +40,12 @@ pub(super) fn of(links: &[Link]) -> Result<Shown, Error> {
         }
     }
     let tables = vec![
-        main_table(&lines),
-        ablation(&lines),
+        main_table(subject, links, &lines),
+        ablation(subject, &lines),
         floors(&lines),
         by_class(&lines),
         statistics(links),
-        on_the_way(links),
+        on_the_way(subject, links),
         times(links),
         trainings(links),
     ];
@@ -57,7 +57,7 @@ pub(super) fn of(links: &[Link]) -> Result<Shown, Error> {
 }
 
 /// What a chain lacks, and what makes it.
-fn unmade(link: &Link) -> Option<String> {
+fn unmade(subject: &Subject, link: &Link) -> Option<String> {
     let (name, seed) = (link.chain.name, link.seed);
     let lacks = match &link.made {
         None => "not made".to_owned(),
@@ -73,7 +73,8 @@ fn unmade(link: &Link) -> Option<String> {
         }
     };
     Some(format!(
-        "chain `{name}`, seed {seed}: {lacks}; `s2m reproduce cifar --rows {name} --seeds {seed}` makes it"
+        "chain `{name}`, seed {seed}: {lacks}; `s2m reproduce {} --rows {name} --seeds {seed}` makes it",
+        subject.name
     ))
 }
 
@@ -88,15 +89,15 @@ fn pooled(figures: &Figures, of: fn(&Pooled) -> f64) -> Option<f64> {
 }
 
 /// A figure of the paper, where it has one.
-fn paper(kept: &Kept, at: usize, decimals: usize) -> String {
-    let figure: Option<Published> = kept.paper.get(at).copied();
-    published(figure, decimals)
+fn paper(subject: &Subject, kept: &Kept, at: usize, decimals: usize) -> String {
+    published(subject.published(kept.name, at), decimals)
 }
 
-fn main_table(lines: &Lines) -> Table {
-    let columns = [
-        "line",
-        "accuracy %",
+fn main_table(subject: &Subject, links: &[Link], lines: &Lines) -> Table {
+    let common = Common::of(subject, links);
+    let mut columns = vec!["line", "accuracy %"];
+    columns.extend(common.as_ref().map(|_| "of common classes"));
+    columns.extend([
         "FID",
         "Inception score",
         "precision",
@@ -108,17 +109,17 @@ fn main_table(lines: &Lines) -> Table {
         "predicted %",
         "TV bound",
         "seeds",
-    ];
-    let mut table = Table::new("All seven joint classes", &columns);
+    ]);
+    let mut table = Table::new("All joint classes", &columns);
     let part_of_ablation =
         |from| matches!(from, From::Paper { temperature, margin } if !(temperature && margin));
     let main = lines
         .iter()
         .filter(|(kept, _)| kept.whole && !part_of_ablation(kept.from));
     for (kept, line) in main {
-        table.rows.push(vec![
-            line.name.clone(),
-            line.cell(2, accuracy),
+        let mut row = vec![line.name.clone(), line.cell(2, accuracy)];
+        row.extend(common.as_ref().map(|common| common.cell(line)));
+        row.extend([
             line.cell(2, |f| pooled(f, |p| p.fid)),
             line.cell(2, |f| f.pooled.as_ref()?.inception_score),
             line.cell(3, |f| pooled(f, |p| p.precision)),
@@ -131,22 +132,69 @@ fn main_table(lines: &Lines) -> Table {
             line.cell(4, |f| f.largest(|class| class.tv_bound)),
             line.seeds(),
         ]);
-        if !kept.paper.is_empty() {
+        table.rows.push(row);
+        if subject.published(kept.name, 0).is_some() {
             let mut row = vec![format!("the paper's {}", line.name)];
-            row.extend(
-                [2, 2, 2, 2, 2, 2, 2]
-                    .iter()
-                    .enumerate()
-                    .map(|(at, &decimals)| paper(kept, at, decimals)),
-            );
+            row.push(paper(subject, kept, 0, 2));
+            row.extend(common.as_ref().map(|_| NOTHING.to_owned()));
+            row.extend((1..7).map(|at| paper(subject, kept, at, 2)));
             row.resize(columns.len(), NOTHING.to_owned());
             table.rows.push(row);
         }
     }
+    table.notes.extend(common.map(|common| common.words()));
     table
 }
 
-fn ablation(lines: &Lines) -> Table {
+/// The joint classes with many test items, where a table tells them apart.
+struct Common {
+    least: usize,
+    names: Vec<String>,
+    /// Joint classes that have test items at all.
+    any: usize,
+}
+
+impl Common {
+    fn of(subject: &Subject, links: &[Link]) -> Option<Self> {
+        let least = subject.common?;
+        let made = links.iter().filter_map(|link| link.made.as_ref());
+        let counts: Vec<(&String, usize)> = made
+            .flat_map(|made| &made.statistics)
+            .map(|(query, [_, _, test])| (query, *test))
+            .collect();
+        let many = counts.iter().filter(|(_, test)| *test >= least);
+        Some(Self {
+            least,
+            names: many.map(|(query, _)| (*query).clone()).collect(),
+            any: counts.iter().filter(|(_, test)| *test > 0).count(),
+        })
+    }
+
+    fn cell(&self, line: &Line<Figures>) -> String {
+        line.cell(2, |figures| {
+            let own = |name: &String| figures.classes.get(name).copied().flatten();
+            let known: Vec<f64> = self
+                .names
+                .iter()
+                .filter_map(own)
+                .map(|c| c.accuracy)
+                .collect();
+            let count = known.len() as f64;
+            (!known.is_empty()).then(|| 100.0 * known.iter().sum::<f64>() / count)
+        })
+    }
+
+    fn words(&self) -> String {
+        format!(
+            "Common: the {} of {} joint classes that have at least {} test items.",
+            self.names.len(),
+            self.any,
+            self.least
+        )
+    }
+}
+
+fn ablation(subject: &Subject, lines: &Lines) -> Table {
     let columns = [
         "line",
         "accuracy %",
@@ -164,9 +212,9 @@ fn ablation(lines: &Lines) -> Table {
         table.rows.push(vec![
             line.name.clone(),
             line.cell(2, accuracy),
-            paper(kept, 0, 2),
+            paper(subject, kept, 0, 2),
             line.cell(2, |f| pooled(f, |p| p.fid)),
-            paper(kept, 1, 2),
+            paper(subject, kept, 1, 2),
             line.cell(1, |f| f.mean(|class| Some(class.calls))),
             line.seeds(),
         ]);
@@ -285,7 +333,7 @@ fn statistics(links: &[Link]) -> Table {
     table
 }
 
-fn on_the_way(links: &[Link]) -> Table {
+fn on_the_way(subject: &Subject, links: &[Link]) -> Table {
     let columns = ["generator", "seed", "step", "minutes", "FID"];
     let mut table = Table::new("FID of the generator alone, along its training", &columns);
     for link in links {
@@ -301,13 +349,10 @@ fn on_the_way(links: &[Link]) -> Table {
         }
     }
     if !table.rows.is_empty() {
-        table.notes.push(STUDIOGAN.to_owned());
+        table.notes.extend(subject.elsewhere.map(str::to_owned));
     }
     table
 }
-
-/// Published figures of another protocol.
-const STUDIOGAN: &str = "Beside it, StudioGAN's class-conditional BigGAN on all of CIFAR-10 (batch 64, five critic steps, 10,000 samples against test items, its own feature network): 28.6, 14.9, 11.2, 9.5 and 8.1 after 10,000, 20,000, 30,000, 40,000 and 100,000 steps; with DiffAugment 28.0, 16.3, 13.1, 11.2 and 8.1.";
 
 fn times(links: &[Link]) -> Table {
     let columns = [
