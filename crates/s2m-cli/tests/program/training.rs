@@ -84,7 +84,7 @@ fn experiments_that_cannot_run_say_why_and_write_nothing() {
     let cases: [(&[&str], String); 3] = [
         (
             &["table2"],
-            "error: unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar, statements"
+            "error: unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar, celeba-bms, celeba-abmnsw, statements"
                 .to_owned(),
         ),
         (
