@@ -7,8 +7,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 use s2m::classes::Found;
 use s2m::neighbours::{Around, Which};
@@ -24,15 +22,10 @@ use crate::pictures::{Fault, Shown, shown};
 /// Proposals that are scored before somebody else may look.
 const PIECE: usize = 1 << 11;
 
-/// Between two pieces, scoring waits this often and this long for whoever asks: the lock is not fair, and would mostly be
-/// taken again before anybody has woken up. Without a limit, those who always ask would keep it from its end.
-const COURTESY: (u32, Duration) = (20, Duration::from_millis(1));
-
 /// Proposals and what was found out about them.
 pub(crate) struct Proposals {
-    scored: Mutex<Scored>,
-    /// How many wait to look at them.
-    asking: AtomicUsize,
+    /// Behind a lock that is taken in the order of asking, so that scoring waits its turn after every piece.
+    scored: tokio::sync::Mutex<Scored>,
     wanted: usize,
     /// So many are scored.
     done: AtomicUsize,
@@ -134,8 +127,7 @@ impl Proposals {
             },
             done: AtomicUsize::new(0),
             banked_seed: bank.map(|_| scored.seed()),
-            scored: Mutex::new(scored),
-            asking: AtomicUsize::new(0),
+            scored: tokio::sync::Mutex::new(scored),
             found: Mutex::new(None),
             predictions: Mutex::default(),
             fault: Mutex::default(),
@@ -156,30 +148,16 @@ impl Proposals {
 
     fn try_score_all(&self, closing: &Closing<'_>) -> Result<(), Fault> {
         while self.done() < self.wanted {
-            let mut scored = lock(&self.scored);
+            let mut scored = self.scored.blocking_lock();
             let next = (scored.len() + PIECE).min(self.wanted);
             scored.score(next, closing)?;
             self.done.store(next, Ordering::Relaxed);
-            drop(scored);
-            let (most, pause) = COURTESY;
-            for _ in 0..most {
-                if self.asking.load(Ordering::Relaxed) == 0 {
-                    break;
-                }
-                thread::sleep(pause);
-            }
         }
-        let found = lock(&self.scored).classes(limits::CLASSES, closing)?;
+        let mut scored = self.scored.blocking_lock();
+        let found = scored.classes(limits::CLASSES, closing)?;
+        drop(scored);
         *lock(&self.found) = Some(Arc::new(found));
         Ok(())
-    }
-
-    /// The proposals, for whoever asks; scoring lets them in.
-    fn asked(&self) -> MutexGuard<'_, Scored> {
-        self.asking.fetch_add(1, Ordering::Relaxed);
-        let scored = lock(&self.scored);
-        self.asking.fetch_sub(1, Ordering::Relaxed);
-        scored
     }
 
     fn done(&self) -> usize {
@@ -217,7 +195,7 @@ impl Proposals {
             return Ok(outlook);
         }
         let wishes: Vec<f64> = purities().collect();
-        let mut scored = self.asked();
+        let mut scored = self.scored.blocking_lock();
         // Somebody may have asked the same while this one waited.
         if let Some(outlook) = remembered(&name) {
             return Ok(outlook);
@@ -256,7 +234,7 @@ impl Proposals {
             proposal,
             class,
         };
-        let mut scored = self.asked();
+        let mut scored = self.scored.blocking_lock();
         let found = ask.neighbours(&mut scored, around, (which, count))?;
         let numbers: Vec<u64> = found.nearest.iter().map(|one| one.proposal).collect();
         let items = scored.items(&numbers, &Silent)?;
@@ -276,5 +254,34 @@ impl Proposals {
             among: found.among,
             median: found.median,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn whoever_asks_waits_for_one_piece_at_most() {
+        let model = Model::open("mnist-even").unwrap();
+        let proposals = Proposals::open(&model, None).unwrap();
+        let pieces = || proposals.done() / PIECE;
+        let mut looks = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| proposals.score_all(&AtomicBool::new(false)));
+            while proposals.done() < proposals.wanted && proposals.progress().fault.is_none() {
+                let before = pieces();
+                let _guard = proposals.scored.blocking_lock();
+                looks.push(pieces() - before);
+            }
+        });
+        assert!(proposals.classes().is_some());
+        // One piece may end between the count and the queue, and one is waited for.
+        assert!(looks.iter().all(|waited| *waited <= 2), "{looks:?}");
+        assert!(looks.len() >= proposals.wanted / PIECE / 2, "{looks:?}");
     }
 }

@@ -300,10 +300,12 @@ fn questions_are_answered_while_proposals_are_scored() {
         }
         waits.push(began.elapsed());
     }
-    waits.sort();
-    if let Some(longest) = waits.last() {
-        assert!(*longest < Duration::from_secs(2), "{waits:?}");
-    }
+    // An answer that waits for the proposals would come when they are ready.
+    let longest = waits.iter().max();
+    assert!(
+        longest.is_some_and(|wait| *wait < Duration::from_secs(2)),
+        "{waits:?}"
+    );
 }
 
 #[test]
