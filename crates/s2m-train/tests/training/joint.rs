@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use s2m_model::bundle::Bundle;
+use s2m_runs::parts::{BETA1, BETA2, OptimizerSettings, Schedule};
 use s2m_train::classifier;
 use serde_json::Value;
 use tempfile::tempdir;
@@ -53,6 +54,33 @@ fn a_student_learns_label_sets_that_no_item_was_ever_shown_with() {
         assert!(calibration.ensemble.is_some(), "{calibration:?}");
         assert!(bundle.manifest().levels.is_some());
     }
+}
+
+/// At a rate at which nothing is learnt, students of the second round are those of the first; anew, they would differ.
+#[test]
+fn later_rounds_go_on_from_the_students_of_the_round_before() {
+    let folder = tempdir().unwrap();
+    let (gan, out) = (folder.path().join("gan"), folder.path().join("out"));
+    train_gan(&gan_settings(WGAN_GP, "[0]", 5), &gan);
+    let extra = "real = { fit = \"frozen\", epochs = 1 }\nnetwork = { kind = \"mlp\", hidden = [24] }\njoint = { rounds = 3, epochs = 3, powers = [1.0] }\ncalibration = { generated = 1000 }";
+    let mut settings = classifier_settings(&gan, extra);
+    settings.optimizer = OptimizerSettings::Adam {
+        learning_rate: 1e-12,
+        beta1: BETA1,
+        beta2: BETA2,
+        schedule: Schedule::Cosine,
+        warm_up: 0.0,
+    };
+    classifier::train(&settings, &out, &machine()).unwrap();
+    let said = &report(&out)[0];
+    let rounds: Vec<f64> = serde_json::from_value(said["rounds"].clone()).unwrap();
+    let student = said["student_nll"].as_f64().unwrap();
+    assert_eq!(rounds.len(), 3, "{said}");
+    for round in &rounds[1..] {
+        assert!((round - rounds[0]).abs() < 1e-7, "{said}");
+    }
+    // The student of all items begins anew.
+    assert!((student - rounds[0]).abs() > 1e-5, "{said}");
 }
 
 /// Killed again and again, the run ends with the bytes of one that was left alone.
