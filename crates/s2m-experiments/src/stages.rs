@@ -108,6 +108,7 @@ impl Workplace<'_> {
                 kind: stage.kind,
                 run_file: &run_file,
                 out: &folder,
+                further: 0,
             };
             let note = format!("training run `{name}`, in {}", folder.display());
             self.progress.note(&note);

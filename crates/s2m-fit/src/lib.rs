@@ -192,7 +192,7 @@ pub fn fit(
     let schedule = Schedule::new(request, &data, &work, trainer.device())?;
     let ways = schedule.ways(request.training.way);
     let mut bundles = Vec::new();
-    for &way in &ways {
+    for (at, &way) in ways.iter().enumerate() {
         if ways.len() > 1 {
             progress.note(&format!("the discriminator variant `{}`", way.name()));
         }
@@ -204,6 +204,7 @@ pub fn fit(
             kind: Kind::Classifier,
             run_file: &run_file,
             out: &out,
+            further: ways.len() - 1 - at,
         };
         if trainer.train(&job)? == Ended::No {
             return Ok(Answer::No);

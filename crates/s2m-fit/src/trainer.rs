@@ -38,6 +38,8 @@ pub struct Job<'a> {
     pub run_file: &'a Path,
     /// Folder for the result; a run that was stopped goes on there.
     pub out: &'a Path,
+    /// Runs on the same label sets that follow, which a forecast is to include.
+    pub further: usize,
 }
 
 /// Whoever trains.
@@ -78,6 +80,9 @@ impl Train for Trainer<'_> {
                 "LD_LIBRARY_PATH",
                 library_path(&torch, env::var_os("LD_LIBRARY_PATH")),
             );
+        if job.further > 0 {
+            command.arg("--further").arg(job.further.to_string());
+        }
         if let Some(onnxruntime) = self.onnxruntime {
             command.env("ORT_DYLIB_PATH", onnxruntime);
         }

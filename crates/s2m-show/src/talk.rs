@@ -78,6 +78,8 @@ pub struct Forecast {
     total: u64,
     unit: &'static str,
     hint: String,
+    /// How many times as much follows, at most, of which this work is the first part.
+    follows: f64,
     /// Seconds and what was done when first asked: the first step warms up, and is not timed.
     began: Option<(f64, u64)>,
     over: bool,
@@ -91,9 +93,16 @@ impl Forecast {
             total,
             unit,
             hint: hint.to_owned(),
+            follows: 0.0,
             began: None,
             over: false,
         }
+    }
+
+    /// The same for the first part of longer work: at most so many times as much follows.
+    #[must_use]
+    pub fn followed_by(self, follows: f64) -> Self {
+        Self { follows, ..self }
     }
 
     /// What is to be said after so many seconds; asked after every step, it answers once, and never about short work.
@@ -109,13 +118,17 @@ impl Forecast {
         self.over = true;
         let expected = self.total as f64 * seconds / done as f64;
         let (time, total) = (in_words(expected), count(self.total));
-        let line = format!(
+        let mut line = format!(
             "{}: about {time} for {total} {} on this device",
             self.what, self.unit
         );
-        if expected <= SHORT {
+        let whole = expected * (1.0 + self.follows);
+        if self.follows > 0.0 {
+            line += &format!(", with all that follows at most {}", in_words(whole));
+        }
+        if whole <= SHORT {
             None
-        } else if expected <= LONG {
+        } else if whole <= LONG {
             Some(line)
         } else {
             Some(format!("{line}\nhint: {}", self.hint))
@@ -209,6 +222,12 @@ mod tests {
         let hours =
             line("classifier: about 2.8 h for 100,000 steps on this device\nhint: fewer epochs");
         assert_eq!(said(100_000, &steps), [None, None, hours, None]);
+        // Of the first part of longer work the whole counts.
+        let mut first = Forecast::new("classes", 300, "steps", "fewer epochs").followed_by(9.0);
+        let lines = steps.map(|(at, done)| first.line(at, done));
+        let whole =
+            "classes: about 30 s for 300 steps on this device, with all that follows at most 5 min";
+        assert_eq!(lines[2].as_deref(), Some(whole));
         // Without a step there is nothing to go by.
         assert_eq!(said(7000, &[(0.0, 0), (60.0, 0)]), [None, None]);
     }

@@ -231,8 +231,37 @@ pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     -mean(&likelihood.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
 }
 
+/// What a step on the heads alone costs, of one that trains the trunk: real and generated items go through it, and
+/// nothing comes back.
+const HEADS: f64 = 2.0 / 3.0;
+
+/// Networks times steps of the phases of a run, for its forecast.
+fn work_of_phases(settings: &ClassifierSettings, generators: &Generators, steps: u64) -> f64 {
+    let after = phases_after_student(settings.real, settings.epochs);
+    let cost = |(phase, epochs): (Phase, u64)| {
+        let step = match phase {
+            Phase::Class => 1.0,
+            Phase::Others => HEADS,
+            Phase::All => 2.0,
+        };
+        step * epochs as f64
+    };
+    let passes: f64 = after.into_iter().map(cost).sum();
+    passes * steps as f64 * generators.replicas.len() as f64
+}
+
 /// Trains all classifiers, calibrates them on held-out items and writes the bundles.
 pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Result<()> {
+    train_before(settings, out, machine, 0)
+}
+
+/// The same as the first of several runs on one student: the forecast includes those that follow.
+pub fn train_before(
+    settings: &ClassifierSettings,
+    out: &Path,
+    machine: &Machine,
+    further: u64,
+) -> Result<()> {
     settings.check()?;
     let folder = RunFolder::open(out, settings)?;
     if folder.finished() {
@@ -240,7 +269,15 @@ pub fn train(settings: &ClassifierSettings, out: &Path, machine: &Machine) -> Re
     }
     let generators = Generators::open(settings, machine)?;
     let network = network(settings, &generators)?;
-    let learnt = joint::learn(settings, &generators, &network.trunk, &folder, machine)?;
+    let per_epoch = generators.steps_per_epoch(settings.batch)?;
+    let after = (1 + further) as f64 * work_of_phases(settings, &generators, per_epoch);
+    let asked = joint::Asked {
+        settings,
+        generators: &generators,
+        trunk: &network.trunk,
+        after,
+    };
+    let learnt = joint::learn(&asked, &folder, machine)?;
     let learnt = learnt.as_ref();
     let (weights, taken) = fit(settings, &generators, (&network, learnt), &folder, machine)?;
     let mut largest = 0.0_f64;
@@ -324,6 +361,7 @@ fn fit(
         keys: &keys,
         origin: &generators.sha256,
         form: Form::default(),
+        follows: 0.0,
     };
     plan.check()?;
     settings.optimizer.check(plan.steps)?;

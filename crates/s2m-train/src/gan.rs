@@ -263,6 +263,7 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
         keys: &keys,
         origin: "",
         form: settings.checkpoint,
+        follows: 0.0,
     };
     plan.check()?;
     machine.set(settings.precision)?;

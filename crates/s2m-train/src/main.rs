@@ -25,7 +25,14 @@ enum Command {
     /// Generators, for all data sets and seeds of a run file at once
     Gan(Run),
     /// Three classifiers on one trunk for every generator of a GAN run, and the bundles
-    Classifier(Run),
+    Classifier {
+        #[command(flatten)]
+        run: Run,
+
+        /// Runs on the same label sets that follow this one, which the forecast is to include
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        further: u64,
+    },
     /// Calibrates the bundles of a finished classifier run again, by the run file's `calibration`
     Calibrate(Run),
     /// A classifier of the original classes that judges samples
@@ -95,17 +102,18 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let command = Program::parse().command;
     let (Command::Gan(args)
-    | Command::Classifier(args)
+    | Command::Classifier { run: args, .. }
     | Command::Calibrate(args)
     | Command::Referee(args)) = &command;
     // One training per folder at a time.
     let _lock = Lock::beside(&args.out)?;
-    match command {
+    match &command {
         Command::Gan(args) => {
             s2m_train::gan::train(&read_run_file(&args.file)?, &args.out, &args.machine()?)
         }
-        Command::Classifier(args) => {
-            s2m_train::classifier::train(&read_run_file(&args.file)?, &args.out, &args.machine()?)
+        Command::Classifier { run, further } => {
+            let (settings, machine) = (read_run_file(&run.file)?, run.machine()?);
+            s2m_train::classifier::train_before(&settings, &run.out, &machine, *further)
         }
         Command::Calibrate(args) => s2m_train::classifier::calibrate_again(
             &read_run_file(&args.file)?,
@@ -122,7 +130,7 @@ fn run() -> Result<()> {
 fn run_file() -> String {
     let file = |program: Program| match program.command {
         Command::Gan(run)
-        | Command::Classifier(run)
+        | Command::Classifier { run, .. }
         | Command::Calibrate(run)
         | Command::Referee(run) => read_plain_text(&run.file).ok(),
     };
@@ -142,7 +150,7 @@ mod tests {
             let command = Program::try_parse_from(typed).unwrap().command;
             let same = match kind {
                 Kind::Gan => matches!(command, Command::Gan(_)),
-                Kind::Classifier => matches!(command, Command::Classifier(_)),
+                Kind::Classifier => matches!(command, Command::Classifier { .. }),
                 Kind::Referee => matches!(command, Command::Referee(_)),
             };
             assert!(same, "{}", kind.name());

@@ -134,6 +134,7 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
         keys: &keys,
         origin: "",
         form: Form::default(),
+        follows: 0.0,
     };
     plan.check()?;
     settings.optimizer.check(plan.steps)?;

@@ -51,6 +51,8 @@ pub struct Plan<'a> {
     pub origin: &'a str,
     /// What checkpoints hold.
     pub form: Form,
+    /// Work behind this training, in its steps, where all of it is to be forecast.
+    pub follows: f64,
 }
 
 /// Steps taken, and in how many seconds, over all runs of this training.
@@ -96,13 +98,15 @@ pub fn run(
     let mut losses = Losses::new(names, interval, plan.replicas.len(), machine.device);
     let mut log = folder.log(first)?;
     let left = plan.steps - first;
-    let progress = Progress::new(plan.what, plan.steps, first).with_forecast(Forecast::new(
-        plan.what,
-        left,
-        "steps",
-        &machine
-            .shorter("fewer epochs (--epochs N of `s2m fit`, `epochs` or `steps` in a run file)"),
-    ));
+    let less = if plan.follows > 0.0 {
+        "fewer epochs (--epochs N of `s2m fit`), fewer rounds (--rounds N), one discriminator variant (--real frozen)"
+    } else {
+        "fewer epochs (--epochs N of `s2m fit`, `epochs` or `steps` in a run file)"
+    };
+    let hint = machine.shorter(less);
+    let forecast = Forecast::new(plan.what, left, "steps", &hint)
+        .followed_by(plan.follows / left.max(1) as f64);
+    let progress = Progress::new(plan.what, plan.steps, first).with_forecast(forecast);
     let started = Instant::now();
     let seconds = || before + started.elapsed().as_secs_f64();
     for step in first..plan.steps {

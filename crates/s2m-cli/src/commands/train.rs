@@ -59,6 +59,7 @@ pub(crate) fn run(args: &TrainArgs, streams: &mut Streams<'_>) -> Result<Answer>
         },
         run_file: &args.run_file,
         out: &args.out,
+        further: 0,
     };
     match args.train.trainer().train(&job)? {
         Ended::Done => {

@@ -100,16 +100,30 @@ struct Work<'a> {
     /// One per data set.
     held: Vec<Held>,
     classes: usize,
+    /// Networks times steps that are trained when label sets are learnt, for the forecast.
+    after: f64,
+}
+
+/// What label sets are learnt for.
+pub struct Asked<'a> {
+    /// The run.
+    pub settings: &'a ClassifierSettings,
+    /// Where its items come from.
+    pub generators: &'a Generators,
+    /// What turns items into features.
+    pub trunk: &'a Trunk,
+    /// Networks times steps that the run trains afterwards.
+    pub after: f64,
 }
 
 /// Learns label sets where a run file asks for it, or by default where there are two labels or more.
-pub fn learn(
-    settings: &ClassifierSettings,
-    generators: &Generators,
-    trunk: &Trunk,
-    folder: &RunFolder,
-    machine: &Machine,
-) -> Result<Option<Learnt>> {
+pub fn learn(asked: &Asked<'_>, folder: &RunFolder, machine: &Machine) -> Result<Option<Learnt>> {
+    let Asked {
+        settings,
+        generators,
+        trunk,
+        after,
+    } = *asked;
     let classes = generators.loaded[0].train.labels.len();
     let joint = match &settings.joint {
         Some(choice) => choice.settings(),
@@ -152,6 +166,7 @@ pub fn learn(
         folder: lessons,
         classes,
         joint,
+        after,
     };
     work.folder.claim(&identity)?;
     machine.set(settings.precision)?;

@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result};
 use s2m_core::joint::targets::Showing;
 use tch::{Device, Tensor};
 
-use super::Work;
 use super::lesson::{self, Bench, Best, Kept, Lesson, Look, Score, judge, score};
+use super::{LONGER, Work};
 use crate::checkpoint::{self, Form};
 use crate::feed::{Feed, Pool, Source};
 use crate::networks::student::Student;
@@ -159,6 +159,11 @@ impl Work<'_> {
             keys: &keys,
             origin: &self.generators.sha256,
             form: Form::default(),
+            // The class networks are the first training of all, and tell how long the whole takes.
+            follows: match showings {
+                None => self.follows(steps, owners.len()),
+                Some(_) => 0.0,
+            },
         };
         plan.check()?;
         self.settings.optimizer.check(steps)?;
@@ -232,6 +237,17 @@ impl Work<'_> {
             .max()
             .unwrap_or(1);
         passes.saturating_mul(most.div_ceil(self.settings.batch.unsigned_abs()))
+    }
+
+    /// Work behind the class networks, in their steps: at most as many rounds as asked for, the student, and what comes
+    /// after it.
+    fn follows(&self, steps: u64, networks: usize) -> f64 {
+        let (steps, networks) = (steps as f64, networks as f64);
+        let later = self.joint.rounds.saturating_sub(1) as f64 / SHORTER as f64;
+        let rounds = self.joint.powers.len() as f64 + later;
+        let folds = self.joint.folds as f64;
+        let student = LONGER as f64 * steps * folds / (folds - 1.0) * self.owns.len() as f64;
+        rounds * steps + (student + self.after) / networks
     }
 
     /// Passes of a training that begins anew.
