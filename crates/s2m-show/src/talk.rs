@@ -118,14 +118,16 @@ impl Forecast {
         self.over = true;
         let expected = self.total as f64 * seconds / done as f64;
         let (time, total) = (in_words(expected), count(self.total));
-        let mut line = format!(
-            "{}: about {time} for {total} {} on this device",
+        let whole = expected * (1.0 + self.follows);
+        let follows = if self.follows > 0.0 {
+            format!(", with all that follows at most {}", in_words(whole))
+        } else {
+            String::new()
+        };
+        let line = format!(
+            "{}: about {time} for {total} {} on this device{follows}",
             self.what, self.unit
         );
-        let whole = expected * (1.0 + self.follows);
-        if self.follows > 0.0 {
-            line += &format!(", with all that follows at most {}", in_words(whole));
-        }
         if whole <= SHORT {
             None
         } else if whole <= LONG {

@@ -159,11 +159,7 @@ impl Work<'_> {
             keys: &keys,
             origin: &self.generators.sha256,
             form: Form::default(),
-            // The class networks are the first training of all, and tell how long the whole takes.
-            follows: match showings {
-                None => self.follows(steps, owners.len()),
-                Some(_) => 0.0,
-            },
+            follows: self.follows(showings, (steps, owners.len())),
         };
         plan.check()?;
         self.settings.optimizer.check(steps)?;
@@ -239,9 +235,12 @@ impl Work<'_> {
         passes.saturating_mul(most.div_ceil(self.settings.batch.unsigned_abs()))
     }
 
-    /// Work behind the class networks, in their steps: at most as many rounds as asked for, the student, and what comes
-    /// after it.
-    fn follows(&self, steps: u64, networks: usize) -> f64 {
+    /// Work behind a training, in its steps. The class networks, which learn from labels alone, are the first of all and
+    /// tell of the whole: at most as many rounds as asked for, the student, and what comes after it.
+    fn follows(&self, showings: Option<&[Showing]>, (steps, networks): (u64, usize)) -> f64 {
+        if showings.is_some() {
+            return 0.0;
+        }
         let (steps, networks) = (steps as f64, networks as f64);
         let later = self.joint.rounds.saturating_sub(1) as f64 / SHORTER as f64;
         let rounds = self.joint.powers.len() as f64 + later;
