@@ -259,8 +259,6 @@ impl Proposals {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
     use std::thread;
 
     use super::*;
