@@ -8,11 +8,16 @@ pub mod classifier;
 mod ended;
 mod error;
 pub mod folder;
+pub mod gan;
+pub mod networks;
+pub mod objective;
 pub mod parts;
 pub mod referee;
+pub mod regularise;
 
 pub use classifier::{ClassifierSettings, Way};
 pub use ended::{Ended, Kind};
 pub use error::Error;
 pub use folder::Done;
+pub use gan::GanSettings;
 pub use referee::{Judges, RefereeSettings};

@@ -7,13 +7,13 @@ use s2m_data::Dataset;
 use s2m_data::recipe::Loaded;
 use s2m_model::onnx::graph::{self, GraphBuilder};
 use s2m_runs::folder::{REFEREE, REFEREE_SETTINGS};
+use s2m_runs::gan::Form;
 use s2m_runs::parts::{Augment, Precision};
 use s2m_runs::{Done, Judges, RefereeSettings};
 use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::augment;
-use crate::checkpoint::Form;
 use crate::classifier::cross_entropy;
 use crate::device::Machine;
 use crate::export::{self, Input};

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use s2m_runs::gan::Form;
 use s2m_show::talk::Forecast;
 use serde_json::{Map, Value, json};
 use tch::Tensor;
 
-use crate::checkpoint::{self, Checkpoint, Form};
+use crate::checkpoint::{self, Checkpoint};
 use crate::device::Machine;
 use crate::folder::RunFolder;
 use crate::losses::Losses;
