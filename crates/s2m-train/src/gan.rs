@@ -1,6 +1,5 @@
 //! `gan`: trains generators by one objective, for all data sets and seeds of a run file at once.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -17,7 +16,7 @@ use tch::{Device, Kind, Tensor};
 
 use s2m_model::runtime::Runtime;
 use s2m_runs::Done;
-use s2m_runs::folder::{CLASSES, WEIGHTS};
+use s2m_runs::folder::{CLASSES, ClassNames, WEIGHTS};
 
 use crate::checkpoint::Checkpoint;
 use crate::device::Machine;
@@ -330,13 +329,13 @@ fn export_all(
 }
 
 /// What the numbers of classes mean, for every file that takes one.
-fn class_names(outputs: &[Output], data: &Loaded) -> BTreeMap<&'static str, Vec<String>> {
+fn class_names(outputs: &[Output], data: &Loaded) -> ClassNames {
     let names = |output: &Output| match &output.code {
         Code::None | Code::Fixed(_) => None,
         Code::Class => Some(data.train.labels.names().map(str::to_owned).collect()),
         Code::Rows(_) => Some(joint_classes::names(data)),
     };
-    let pair = |output: &Output| Some((output.file, names(output)?));
+    let pair = |output: &Output| Some((output.file.to_owned(), names(output)?));
     outputs.iter().filter_map(pair).collect()
 }
 
