@@ -24,7 +24,7 @@ use crate::augment;
 use crate::bundle::{self, Parts};
 use crate::calibrate;
 use crate::device::Machine;
-use crate::feed::{Feed, Pool, one_hot};
+use crate::feed::{Feed, Pool};
 use crate::folder::RunFolder;
 use crate::generators::{Generators, Subjects};
 use crate::joint::{self, Learnt};
@@ -33,7 +33,7 @@ use crate::networks::balance::Balance;
 use crate::networks::classifier::{Classifier, Trunk};
 use crate::networks::given::Given;
 use crate::noise::{self, Draws, Needs, Purpose};
-use crate::objectives::mean;
+use crate::objectives::{cross_entropy, mean};
 use crate::parameters::{Parameters, gradients};
 use crate::replica::{Replica, is_picture};
 use crate::trained::{Start, Trained};
@@ -64,11 +64,6 @@ fn phases_after_student(real: RealSettings, epochs: u64) -> [(Phase, u64); 2] {
         RealSettings::Frozen { epochs: others } => [(Phase::Class, 0), (Phase::Others, others)],
         RealSettings::Smoothed {} => [(Phase::Class, 0), (Phase::Others, epochs)],
     }
-}
-
-/// Pictures rounded to the 256 levels of a file, as the scoring graph rounds them.
-pub fn as_written(items: &Tensor) -> Tensor {
-    ((items + 1.0) * 127.5).round().clamp(0.0, 255.0) * (2.0 / 255.0) - 1.0
 }
 
 /// The classifiers of a run in training.
@@ -222,13 +217,6 @@ impl Work for Training<'_> {
     fn changes_at(&self, step: u64) -> bool {
         step > 0 && self.schedule.at(step) != self.schedule.at(step - 1)
     }
-}
-
-/// Mean cross entropy over the batch for every replica.
-pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
-    let classes = *logits.size().last().expect("logits have a class axis");
-    let likelihood = logits.log_softmax(-1, Kind::Float) * one_hot(labels, classes);
-    -mean(&likelihood.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
 }
 
 /// Trains all classifiers, calibrates them on held-out items and writes the bundles.

@@ -23,7 +23,6 @@ use s2m_show::talk::Forecast;
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::checkpoint::Checkpoint;
-use crate::classifier::as_written;
 use crate::device::Machine;
 use crate::feed::{Feed, Pool};
 use crate::frozen::Frozen;
@@ -33,7 +32,7 @@ use crate::noise::{self, Draws, Needs, Noise};
 use crate::objectives::{Code, Output};
 use crate::parameters::Parameters;
 use crate::progress::Progress;
-use crate::replica::{self, Replica, is_picture, titles};
+use crate::replica::{self, Replica, as_written, is_picture, titles};
 
 /// Items that are made at a time.
 const PIECE: usize = 1024;

@@ -14,13 +14,13 @@ use s2m_runs::{Done, Judges, RefereeSettings};
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::augment;
-use crate::classifier::cross_entropy;
 use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::folder::{RunFolder, write_whole};
 use crate::networks::classifier::Trunk;
 use crate::networks::{Mode, linear, linear_onnx};
 use crate::noise::{Draws, Needs};
+use crate::objectives::cross_entropy;
 use crate::objectives::mean;
 use crate::parameters::{Parameters, Spec};
 use crate::replica::{Replica, scaled};

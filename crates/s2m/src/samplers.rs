@@ -6,9 +6,11 @@ use std::num::NonZeroUsize;
 
 use s2m_core::samplers::{Failure, Goal, Info, Sampler, mh, reject, resample};
 use s2m_core::setting::Setting;
+use s2m_core::weight::Weighting;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::refusal::Refusal;
 
 /// Total variation distance wanted when nothing else is said.
 pub const DEFAULT_TV: f64 = 0.01;
@@ -173,6 +175,18 @@ impl SamplerChoice {
                 Setting("unique"),
                 Setting("sampler").to("reject")
             ),
+        }
+    }
+}
+
+impl Refusal {
+    /// What a sampler that found no samples comes to.
+    pub fn of(failure: Failure, weighting: &Weighting, sampler: SamplerChoice) -> Self {
+        let advice = sampler.advice(&failure, weighting.floor(), weighting.margin());
+        Self {
+            query: weighting.query().text().to_owned(),
+            failure: failure.into(),
+            advice,
         }
     }
 }

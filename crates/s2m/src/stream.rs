@@ -13,10 +13,11 @@ use s2m_core::samplers::{Failure, History, Info, mh, reject};
 
 use crate::ask::Ask;
 use crate::draw::{Target, look};
-use crate::drawing::{Job, Refusal};
+use crate::drawing::Job;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::progress::{Progress, Silent};
+use crate::refusal::Refusal;
 use crate::report::Report;
 use crate::samplers::SamplerChoice;
 use crate::samples::{Maker, Samples};
@@ -86,8 +87,23 @@ impl Rule {
     }
 }
 
+impl Ask {
+    /// Samples in batches, as they are accepted, as many as are taken out.
+    ///
+    /// A short draw fixes the sampler's settings first, and all samples then have one law: the error that
+    /// [`Stream::report`] states is that of each. Memory does not grow with what is taken.
+    pub fn stream(&self, batch: usize) -> Result<Stream, Error> {
+        self.stream_with(batch, &Silent)
+    }
+
+    /// The same, telling somebody how far the short draw is.
+    pub fn stream_with(&self, batch: usize, progress: &dyn Progress) -> Result<Stream, Error> {
+        Stream::open(self, batch, progress)
+    }
+}
+
 impl Stream {
-    pub(crate) fn open(ask: &Ask, batch: usize, progress: &dyn Progress) -> Result<Self, Error> {
+    fn open(ask: &Ask, batch: usize, progress: &dyn Progress) -> Result<Self, Error> {
         let started = Instant::now();
         let session = ask.session()?;
         if let SamplerChoice::Resample { .. } = session.settings.sampler {

@@ -19,8 +19,8 @@
 use thiserror::Error;
 
 use crate::density::{Labelling, Levels};
+use crate::logits::LogitError;
 use crate::query::Query;
-use crate::weight::LogitError;
 
 /// A margin below 1 is lowered by this share, so that rounding in the levels cannot give weight to
 /// an item whose ratio is the margin itself.

@@ -40,11 +40,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tch::Tensor;
 
-use crate::bundle::labelling_entry;
 use crate::device::Machine;
 use crate::feed::shown;
 use crate::folder::RunFolder;
 use crate::generators::Generators;
+use crate::labelling::labelling_entry;
 use crate::networks::classifier::Trunk;
 use crate::networks::student::Student;
 use crate::parameters::Parameters;

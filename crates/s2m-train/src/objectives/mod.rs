@@ -13,9 +13,9 @@ use s2m_runs::objective::ObjectiveSettings;
 use s2m_runs::parts::OptimizerSettings;
 use s2m_runs::parts::Precision;
 use s2m_runs::regularise::Regularise;
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
 
-use crate::feed::Feed;
+use crate::feed::{Feed, one_hot};
 pub use crate::networks::generator::{Code, Generator as AnyGenerator};
 use crate::networks::mlp::{End, Generator, Mlp};
 use crate::noise::{Draws, Needs};
@@ -183,6 +183,13 @@ pub fn mean(scores: &Tensor) -> Tensor {
     scores.mean_dim([1].as_slice(), false, None)
 }
 
+/// Mean cross entropy over the batch for every replica.
+pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
+    let classes = *logits.size().last().expect("logits have a class axis");
+    let likelihood = logits.log_softmax(-1, Kind::Float) * one_hot(labels, classes);
+    -mean(&likelihood.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
+}
+
 /// Mean of (‖∇ₓ score(x)‖ − 1)² over points between real and generated items, for every replica.
 ///
 /// `between` is `[replicas, batch, size]`; the result keeps its graph, so that a step on it is a real
@@ -202,8 +209,6 @@ fn between(generated: &Tensor, real: &Tensor, place: &Tensor) -> Tensor {
 
 #[cfg(test)]
 mod tests {
-    use tch::Kind;
-
     use super::*;
 
     /// The penalty's gradient in the critic's weights against central differences, in 64-bit floats.

@@ -24,8 +24,8 @@ use super::parts::{Beyond, Judged, Settled, settle};
 use super::record::{ProposalRecord, Record};
 use super::search::{MAX_STAGES, Search, Seen};
 use super::{Found, Judging, uncovered};
-use crate::drawing::Refusal;
 use crate::error::Error;
+use crate::refusal::Refusal;
 
 /// Effective proposals behind every fit: a few hundred, and four per dimension.
 pub(super) fn wanted_effective(size: usize) -> usize {
