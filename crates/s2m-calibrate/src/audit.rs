@@ -11,10 +11,10 @@ use s2m_core::labels::LabelSet;
 use s2m_core::query::Query;
 use s2m_core::weight::Weighting;
 
-use super::found::{AuditFound, Contamination};
-use super::held_out::Rows;
-use super::reliability;
-use crate::Error;
+use crate::error::Error;
+use crate::found::{AuditFound, Contamination};
+use crate::held_out::Rows;
+use crate::reliability::reliability;
 
 /// Fewest items that an audit is made of.
 pub(super) const FEWEST: usize = 50;

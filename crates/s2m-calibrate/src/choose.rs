@@ -5,10 +5,9 @@
 //! says what a cap of D_v's odds leaves, and the second the floors and what is reported; witnesses say on both
 //! second halves where they are capped.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use s2m_core::calibration::correction::{self, Correction};
+use s2m_core::calibration::correction;
 use s2m_core::calibration::odds;
 use s2m_core::calibration::{priors, temperature};
 use s2m_core::density::Labelling;
@@ -17,27 +16,25 @@ use s2m_core::labels::LabelSet;
 use s2m_core::posterior::PosteriorKind;
 use s2m_core::query::Query;
 use s2m_core::setting::Setting;
-use s2m_core::weight::{Calibration, JointCalibration, LogitError, Temperature, Weighting};
+use s2m_core::weight::JointCalibration;
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::{
     AuditEntry, CalibrationEntry, CorrectionEntry, EnsembleEntry, LabellingEntry, LabellingModel,
     PosteriorName, TemperatureEntry, TemperatureValue,
 };
 
-use super::found::{
-    Found, JointClass, LabelPair, LabelWeights, MarginFound, Reliability, Sureness, WayFound,
+use crate::chosen::{Chosen, MOST_LABELS};
+use crate::error::{Error, held_out};
+use crate::found::{
+    AuditFound, EnsembleFound, Found, JointClass, LabelPair, LabelWeights, MarginFound,
+    Reliability, Sureness, WayFound,
 };
-use super::held_out::{Half, Rows, SaidBy};
-use super::likeness::{self, Told};
-use super::real::way_found;
-use super::{CalibrationSettings, LabelWeightsChoice, audit, ensemble, presence, reliability};
-use crate::Error;
-
-/// A joint class with fewer supported items than this says nothing about temperatures and floors.
-pub(super) const REACHABLE: usize = 100;
-
-/// Most labels whose joint classes are all looked at.
-pub const MOST_LABELS: usize = 10;
+use crate::held_out::{Half, Rows, SaidBy};
+use crate::likeness::{self, Told};
+use crate::real::way_found;
+use crate::reliability::reliability;
+use crate::settings::{CalibrationSettings, LabelWeightsChoice};
+use crate::{audit, ensemble, presence};
 
 /// Estimated label weights that differ from stated ones by less than this share are no news.
 const WORTH_SAYING: f64 = 0.2;
@@ -63,16 +60,6 @@ pub struct Calibrated {
     pub labelling: LabellingEntry,
     /// What led to it.
     pub found: Found,
-}
-
-/// What has been chosen so far.
-pub(super) struct Chosen<'a> {
-    pub(super) bundle: &'a Bundle,
-    pub(super) labelling: Labelling,
-    pub(super) entry: CalibrationEntry,
-    pub(super) joint: Option<JointCalibration>,
-    pub(super) correction: Correction,
-    pub(super) queries: Vec<Query>,
 }
 
 impl HeldOut<'_> {
@@ -263,7 +250,7 @@ impl HeldOut<'_> {
         work: &mut Chosen<'_>,
         [real, made]: [&Rows; 2],
         class_temperature: f64,
-    ) -> Result<Option<super::found::EnsembleFound>, Error> {
+    ) -> Result<Option<EnsembleFound>, Error> {
         let joint = self.bundle.manifest().classifier.joint.as_ref();
         let members = joint.map_or(0, |joint| joint.members.len());
         if work.joint.is_none() || members == 0 {
@@ -289,7 +276,7 @@ impl HeldOut<'_> {
     }
 
     /// What audited items say, where there are any; the entry learns it.
-    fn audit(&self, work: &mut Chosen<'_>) -> Result<Option<super::found::AuditFound>, Error> {
+    fn audit(&self, work: &mut Chosen<'_>) -> Result<Option<AuditFound>, Error> {
         let Some((rows, truth)) = &self.audited else {
             return Ok(None);
         };
@@ -312,24 +299,6 @@ fn queries(bundle: &Bundle) -> Vec<Query> {
         return (0..labels.len()).map(alone).collect();
     }
     Query::all_joint(labels).collect()
-}
-
-/// Log densities of items without D_v.
-pub(super) fn densities(weighting: &Weighting, rows: &Rows) -> Result<Vec<f64>, Error> {
-    let density = |at| {
-        let explained = weighting.explain(rows.evidence(at))?;
-        Ok(explained.log_density - explained.log_conditional)
-    };
-    let all = (0..rows.count()).map(density);
-    all.collect::<Result<_, _>>().map_err(said)
-}
-
-pub(super) fn held_out(error: impl std::fmt::Display) -> Error {
-    Error::Setting(format!("held-out items: {error}"))
-}
-
-pub(super) fn said(error: LogitError) -> Error {
-    Error::Setting(error.to_string())
 }
 
 /// Stated weights where nothing is known, else estimated ones of the same total.
@@ -355,76 +324,6 @@ fn estimated_weights(entry: &LabellingEntry, log_weights: &[Option<f64>]) -> Vec
     };
     let scale = known(&entry.weights) / raw.iter().flatten().sum::<f64>();
     raw.iter().map(|raw| raw.map(|raw| raw * scale)).collect()
-}
-
-impl Chosen<'_> {
-    pub(super) fn clip(&self) -> f64 {
-        self.entry.odds_clip.unwrap_or(f64::INFINITY)
-    }
-
-    /// The weighting of one query under the calibration so far or another margin, for an unconditional
-    /// generator.
-    pub(super) fn weighting(&self, query: &Query, margin: Option<f64>) -> Result<Weighting, Error> {
-        self.weighting_by(query, margin, self.joint.clone())
-    }
-
-    /// The same with another network's word on label sets.
-    pub(super) fn weighting_by(
-        &self,
-        query: &Query,
-        margin: Option<f64>,
-        joint: Option<JointCalibration>,
-    ) -> Result<Weighting, Error> {
-        let temperature = |value: &TemperatureValue| Temperature::from(value.clone());
-        let calibration = Calibration {
-            class: temperature(&self.entry.temperature.class),
-            fake_class: temperature(&self.entry.temperature.fake_class),
-            real: self.entry.temperature.real,
-            correction: self.correction.clone(),
-            odds_clip: self.clip(),
-            odds_cap: self.odds().cap,
-            margin: margin
-                .or_else(|| self.entry.margin.get(query.text()).copied())
-                .unwrap_or(1.0),
-            floor: 0.0,
-            audit: self.entry.audit.as_ref().and_then(AuditEntry::curve),
-            ensemble: self.entry.ensemble.as_ref().and_then(EnsembleEntry::curve),
-            joint,
-        };
-        let labelling = self.labelling.clone();
-        Ok(Weighting::calibrated(
-            query.clone(),
-            labelling,
-            &calibration,
-        )?)
-    }
-
-    /// The weighting of one query, and the items that it is drawn from: for a conditional generator
-    /// those of a smallest set of classes that the query needs.
-    pub(super) fn drawn<'r>(
-        &self,
-        query: &Query,
-        made: &'r Rows,
-        margin: Option<f64>,
-    ) -> Result<(Weighting, Cow<'r, Rows>), Error> {
-        let weighting = self.weighting(query, margin)?;
-        let Some(class) = &self.bundle.manifest().generator.class else {
-            return Ok((weighting, Cow::Borrowed(made)));
-        };
-        let cover = query.covers()[0];
-        let share = |c| {
-            if cover.contains(c) {
-                1.0 / cover.len() as f64
-            } else {
-                0.0
-            }
-        };
-        let shares: Vec<f64> = (0..class.prior.len()).map(share).collect();
-        Ok((
-            weighting.with_classes(&shares, &class.prior)?,
-            Cow::Owned(made.of_classes(cover)),
-        ))
-    }
 }
 
 /// Predicted and seen shares of labels, every label of every item once.

@@ -9,9 +9,9 @@
 use s2m_core::calibration::isotonic::{Curve, Observation};
 use s2m_core::weight::Weighting;
 
-use super::found::EnsembleFound;
-use super::held_out::Rows;
-use crate::Error;
+use crate::error::Error;
+use crate::found::EnsembleFound;
+use crate::held_out::Rows;
 
 /// Bins by −log(1 − p): fine where posteriors are near 1, as those of samples are.
 const BINS: usize = 40;

@@ -6,11 +6,12 @@ use s2m_core::calibration::purity;
 use s2m_core::query::Query;
 use s2m_model::manifest::{FloorValue, LabellingEntry};
 
-use super::choose::{Chosen, MOST_LABELS, REACHABLE, said};
-use super::found::{JointClass, MarginFound, Prediction, Shares};
-use super::held_out::Rows;
-use super::{CalibrationSettings, presence};
-use crate::Error;
+use crate::chosen::{Chosen, MOST_LABELS, REACHABLE};
+use crate::error::{Error, said};
+use crate::found::{JointClass, MarginFound, Prediction, Shares};
+use crate::held_out::Rows;
+use crate::presence;
+use crate::settings::CalibrationSettings;
 
 /// Floors are not lowered under this: an item that is more likely something else is no sample.
 const LEAST_LOWERED: u32 = 50;

@@ -7,8 +7,12 @@ use s2m_core::calibration::temperature::TemperatureFit;
 use s2m_model::disk::read_plain_text;
 use serde::{Deserialize, Serialize};
 
-use super::{PAGE, REPORT, page};
-use crate::Error;
+use crate::error::Error;
+
+/// The report inside a bundle, for programs and for people.
+pub const REPORT: &str = "calibration.json";
+/// See [`REPORT`].
+pub const PAGE: &str = "calibration.html";
 
 /// Everything that led to a calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,13 +69,6 @@ impl Found {
         };
         let text = read_plain_text(&path).map_err(|e| fail(e.to_string()))?;
         serde_json::from_str(&text).map_err(|e| fail(e.to_string()))
-    }
-
-    /// Its two files in a bundle: name and text of each.
-    pub fn files(&self) -> Result<[(&'static str, String); 2], Error> {
-        let report = serde_json::to_string_pretty(self);
-        let report = report.map_err(|e| Error::Setting(e.to_string()))?;
-        Ok([(REPORT, report + "\n"), (PAGE, page::page(self))])
     }
 }
 

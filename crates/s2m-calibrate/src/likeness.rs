@@ -4,19 +4,18 @@
 //! was trained on the same data and generator. Corrections and caps are found on the first halves of
 //! the items; witnesses judge on the second ones. [`s2m_core::calibration::cap`] has the rule.
 
-use s2m_core::calibration::cap::{self, Chosen, LEAST_SHARE, Price, Stopped, Way, accepted_share};
+use s2m_core::calibration::cap::{self, Chosen, Price, Stopped, Way, accepted_share};
 use s2m_core::calibration::correction::{self, Corrected};
 use s2m_core::calibration::odds;
 use s2m_core::calibration::witness::{Witness, Witnesses};
 use s2m_core::setting::Setting;
 use s2m_show::progress::Progress;
 
-use super::choose::held_out;
-use super::found::{Found, LikenessFound, WayFound};
-use super::held_out::{Half, Rows};
-use super::real::way_found;
-use super::{CalibrationSettings, Engine, Subject};
-use crate::Error;
+use crate::error::{Error, held_out};
+use crate::found::{Found, LikenessFound, WayFound};
+use crate::held_out::{Engine, Half, Rows, Subject, generated_rows, real_rows};
+use crate::real::way_found;
+use crate::settings::CalibrationSettings;
 
 /// What one way's networks say about held-out real items and about generated ones.
 #[derive(Debug, Clone)]
@@ -36,10 +35,10 @@ impl Scored {
         let Subject { bundle, data, .. } = subject;
         progress.begin("held-out items", None);
         let items = &data.train.items;
-        let real = super::real_rows(bundle, items, &data.validation_positives, engine)?;
+        let real = real_rows(bundle, items, &data.validation_positives, engine)?;
         progress.end();
         let count = settings.generated_for(bundle.manifest());
-        let generated = super::generated_rows(bundle, count, engine, progress)?;
+        let generated = generated_rows(bundle, count, engine, progress)?;
         Ok(Self { real, generated })
     }
 
@@ -102,12 +101,6 @@ pub(super) fn way(corrected: &Corrected, [first, second]: [&Rows; 2]) -> Way {
 /// How much likeness may cost.
 fn price(settings: &CalibrationSettings) -> Price {
     settings.likeness.map_or(Price::Knee, Price::Share)
-}
-
-/// The share of its effective items that every joint class keeps.
-pub(super) fn least_of_a_class(settings: &CalibrationSettings) -> f64 {
-    let asked = settings.least_effective_share;
-    asked.unwrap_or_else(|| settings.likeness.unwrap_or(1.0).min(LEAST_SHARE))
 }
 
 /// One way under its witnesses, capped so far.
@@ -329,20 +322,5 @@ mod tests {
             assert_eq!(after.judged == before.judged, part == 0);
         }
         assert_eq!(before.fitted[0], f64::from(plain.generated.real[0]) / 2.0);
-    }
-
-    #[test]
-    fn what_was_asked_for_decides_the_share_of_a_class() {
-        let of = |least_effective_share, likeness| {
-            least_of_a_class(&CalibrationSettings {
-                likeness,
-                least_effective_share,
-                ..CalibrationSettings::default()
-            })
-        };
-        assert_eq!(of(None, None), LEAST_SHARE);
-        assert_eq!(of(None, Some(0.4)), LEAST_SHARE);
-        assert_eq!(of(None, Some(0.05)), 0.05);
-        assert_eq!(of(Some(0.65), Some(0.05)), 0.65);
     }
 }

@@ -7,11 +7,11 @@ use s2m_core::diagnostics::summarise;
 use s2m_core::query::Query;
 use s2m_model::manifest::TemperatureValue;
 
-use super::CalibrationSettings;
-use super::choose::{Chosen, densities, said};
-use super::found::MarginFound;
-use super::held_out::Rows;
-use crate::Error;
+use crate::chosen::{Chosen, densities};
+use crate::error::{Error, said};
+use crate::found::MarginFound;
+use crate::held_out::Rows;
+use crate::settings::CalibrationSettings;
 
 /// Exclusion errors from here on promise nothing worth having.
 const LOOSEST: f64 = 0.5;

@@ -13,9 +13,9 @@ use s2m_core::weight::Weighting;
 use s2m_model::manifest::{LabellingEntry, LabellingModel};
 use s2m_model::presence::PresenceEntry;
 
-use super::found::{JointClass, PresenceFound};
-use super::held_out::Rows;
-use crate::Error;
+use crate::error::Error;
+use crate::found::{JointClass, PresenceFound};
+use crate::held_out::Rows;
 
 /// A joint class, how items are judged by it, and its floor.
 pub(super) struct Class {

@@ -9,11 +9,12 @@ use s2m_core::log_sum_exp;
 use s2m_core::query::Query;
 use s2m_core::tail::tail_index;
 
-use super::choose::{Chosen, REACHABLE, densities, said};
-use super::found::{RealFound, Reliability, Shares, WayFound};
-use super::held_out::Rows;
-use super::{CalibrationSettings, likeness, reliability};
-use crate::Error;
+use crate::chosen::{Chosen, REACHABLE, densities};
+use crate::error::{Error, said};
+use crate::found::{RealFound, Reliability, Shares, WayFound};
+use crate::held_out::Rows;
+use crate::reliability::reliability;
+use crate::settings::CalibrationSettings;
 
 /// Heaviest tail of weights, as a Pareto index; samplers state no error beyond it.
 const HEAVIEST_TAIL: f64 = 0.4;
@@ -87,7 +88,7 @@ impl Chosen<'_> {
         settings: &CalibrationSettings,
         made: &Rows,
     ) -> Result<(), Error> {
-        let least = likeness::least_of_a_class(settings);
+        let least = settings.least_of_a_class();
         let reachable = self.reachable(made)?;
         let odds = self.odds();
         let keeps_enough = |joint: &Reachable, cap: f64| {

@@ -17,7 +17,7 @@ pub mod referee;
 pub mod regularise;
 
 pub use classifier::{ClassifierSettings, Way};
-pub use ended::{Ended, Kind};
+pub use ended::{Ended, Kind, PROGRAM};
 pub use error::Error;
 pub use folder::Done;
 pub use gan::GanSettings;

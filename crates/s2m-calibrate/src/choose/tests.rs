@@ -1,4 +1,4 @@
-use s2m_core::calibration::correction::{Choice, Corrected};
+use s2m_core::calibration::correction::{Choice, Corrected, Correction};
 use s2m_testkit::{exact, linear};
 
 use super::*;
@@ -22,7 +22,7 @@ fn rows(shown: &[(u32, u8)], real: f32) -> Rows {
         class: shown.iter().flat_map(row).collect(),
         real: shown.iter().map(|&(n, _)| logit(n, 7) + real).collect(),
         fake_class: Vec::new(),
-        sets: super::super::held_out::Sets::default(),
+        sets: crate::held_out::Sets::default(),
         labels: shown.iter().map(|&(_, label)| label).collect(),
         items: shown.iter().map(|&(item, _)| item).collect(),
     }
@@ -191,7 +191,7 @@ fn a_combination_that_no_item_has_is_absent() {
 /// Everything that a page can hold, with names that a browser might run.
 #[test]
 fn nothing_from_outside_becomes_part_of_the_page() {
-    use super::super::found::{AuditFound, Contamination, LabelPair};
+    use crate::found::{AuditFound, Contamination, LabelPair};
     const SCRIPT: &str = "<script>alert('x')</script>";
 
     let bundle = per_class();
