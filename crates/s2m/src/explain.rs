@@ -218,10 +218,7 @@ impl Run {
             let claim = |taken: &Taken| claim(&session, taken, shared.log_room);
             target.claims = shared.before.iter().map(claim).collect::<Result<_, _>>()?;
         }
-        let log_cap = match record.details {
-            Details::Reject { log_cap, .. } => Some(log_cap),
-            Details::Mh { .. } | Details::Resample { .. } => None,
-        };
+        let log_cap = record.details.log_cap();
         Ok(Self {
             session,
             pool,

@@ -40,10 +40,7 @@ pub(crate) enum Price {
 
 impl Price {
     pub(crate) fn of(sampler: SamplerChoice) -> Self {
-        match sampler {
-            SamplerChoice::Reject { tv } | SamplerChoice::MhAuto { tv } => Self::Distance(tv),
-            SamplerChoice::Mh { .. } | SamplerChoice::Resample { .. } => Self::Effective,
-        }
+        sampler.distance().map_or(Self::Effective, Self::Distance)
     }
 
     /// The distance that is wanted, or the usual one.

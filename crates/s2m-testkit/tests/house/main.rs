@@ -1,6 +1,10 @@
-//! Rules of the house that no compiler checks: how long files are, what messages of libraries say, and that
-//! CONTRIBUTING names files that are there.
+//! Rules of the house that no compiler checks: how long files are, what messages of libraries say, how modules depend on each
+//! other, and that CONTRIBUTING names the files that are there and those that have to be touched.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod cycles;
+mod lists;
+mod source;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -167,28 +171,6 @@ fn is_there(path: &str, all: &[String]) -> bool {
     };
     let end = format!("/{fixed}");
     fixed.is_empty() || all.iter().any(|one| one == fixed || one.ends_with(&end))
-}
-
-#[test]
-fn lists_of_files_to_touch_are_short_and_each_step_names_its_file() {
-    let text = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
-    for (heading, most) in [
-        ("Adding a sampler", 4),
-        ("Adding a metric", 4),
-        ("Adding a dataset", 4),
-        ("Adding a network to train", 5),
-        ("Adding an experiment", 4),
-    ] {
-        let lines = section(&text, heading).lines();
-        let steps: Vec<&str> = lines
-            .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
-            .collect();
-        assert!((1..=most).contains(&steps.len()), "{heading}: {steps:?}");
-        for step in steps {
-            let named = named_paths(between_backticks(step)).len();
-            assert_eq!(named, 1, "{heading}: one file in `{step}`");
-        }
-    }
 }
 
 #[test]
