@@ -13,6 +13,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use s2m_core::streams::training::CLASSIFIER;
 use s2m_data::recipe::Loaded;
 use s2m_runs::classifier::RealSettings;
 use s2m_runs::gan::Form;
@@ -299,7 +300,7 @@ fn fit(
     let keys: Vec<u64> = generators
         .replicas
         .iter()
-        .map(|replica| noise::key(replica.key(), Purpose::Weights, "classifier"))
+        .map(|replica| noise::key(replica.key(), Purpose::Weights, CLASSIFIER))
         .collect();
     let per_epoch = generators.steps_per_epoch(settings.batch)?;
     let schedule = Schedule::new(settings, learnt, per_epoch);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use s2m_core::streams::training::UNNAMED;
 use s2m_data::recipe::Loaded;
 use s2m_model::bundle::sha256;
 use s2m_model::manifest::{
@@ -234,7 +235,7 @@ fn shown_latents(replicas: &[Replica], count: i64, output: &Output) -> Tensor {
     let latent = output.network.latent();
     let keys: Vec<u64> = replicas
         .iter()
-        .map(|replica| noise::key(replica.key(), Purpose::Shown, ""))
+        .map(|replica| noise::key(replica.key(), Purpose::Shown, UNNAMED))
         .collect();
     let pairs = (count * latent + 1) / 2;
     noise::normal(&keys, 0, pairs, device)

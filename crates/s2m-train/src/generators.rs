@@ -335,7 +335,13 @@ impl Generators {
     /// Items of a GAN run, drawn as at every step, but once.
     fn features_of_run(&self, frozen: &Frozen) -> Result<Made> {
         let feed = Feed::new(&self.loaded, &self.replicas, frozen.real.shallow_clone());
-        let key = |replica: &Replica| noise::key(replica.key(), noise::Purpose::Weights, "made");
+        let key = |replica: &Replica| {
+            noise::key(
+                replica.key(),
+                noise::Purpose::Weights,
+                streams::training::MADE,
+            )
+        };
         let keys: Vec<u64> = self.replicas.iter().map(key).collect();
         let (count, piece) = (i64::from(DEFAULT_ITEMS), PIECE as i64);
         let mut numbers = Noise::new(&keys, self.needs(piece), feed.device());

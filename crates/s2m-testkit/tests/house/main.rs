@@ -115,6 +115,44 @@ fn messages_of_libraries_name_settings_and_no_flags() {
     }
 }
 
+/// The word after a place in code.
+fn argument<'c>(code: &'c str, call: &str) -> Vec<&'c str> {
+    let after = code
+        .match_indices(call)
+        .map(|(at, _)| &code[at + call.len()..]);
+    after.filter_map(source::word).collect()
+}
+
+#[test]
+fn streams_of_random_numbers_are_numbered_in_one_place() {
+    let crates = root().join("crates");
+    for file in rust_files(&crates) {
+        let name = file.strip_prefix(&crates).unwrap().to_str().unwrap();
+        if !name.contains("/src/")
+            || name.ends_with("tests.rs")
+            || name == "s2m-core/src/streams.rs"
+        {
+            continue;
+        }
+        let source = source::Source::read(&file);
+        assert!(
+            source.variants("Purpose").is_none(),
+            "{name} has purposes of its own"
+        );
+        for stage in argument(&source.code, ".at_stage(") {
+            let own = stage.starts_with(|c: char| c.is_ascii_digit()) || stage == "u16";
+            assert!(
+                !own,
+                "{name} numbers a stream itself: {stage}\nhint: `s2m-core/src/streams.rs` has the list"
+            );
+        }
+    }
+    assert_eq!(
+        argument("p.at_stage(3).at_stage(u16::MAX) at_stage(x)", ".at_stage("),
+        ["3", "u16"]
+    );
+}
+
 /// The section of CONTRIBUTING under a heading.
 fn section<'a>(text: &'a str, heading: &str) -> &'a str {
     let (_, rest) = text.split_once(&format!("\n## {heading}\n")).unwrap();

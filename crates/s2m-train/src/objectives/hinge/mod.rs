@@ -20,6 +20,7 @@ mod losses;
 pub mod regularise;
 
 use anyhow::Result;
+use s2m_core::streams::training::STATISTICS;
 use s2m_runs::parts::Precision;
 use s2m_runs::regularise::Regularise;
 use tch::{Kind, Tensor, no_grad};
@@ -347,7 +348,7 @@ impl Objective for Hinge {
             return;
         };
         spectral::settle(&first.weights);
-        let key = |&key: &u64| noise::key(key, Purpose::Shown, "statistics");
+        let key = |&key: &u64| noise::key(key, Purpose::Shown, STATISTICS);
         let keys: Vec<u64> = self.keys.iter().map(key).collect();
         let needs = Needs {
             normal: self.batch * self.generator.0.latent,
