@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use s2m_core::calibration::correction;
 use s2m_core::calibration::odds;
-use s2m_core::calibration::{priors, temperature};
+use s2m_core::calibration::sureness::{softmax, sureness};
+use s2m_core::calibration::{priors, reliability, temperature};
 use s2m_core::density::Labelling;
 use s2m_core::joint::targets::{self, Showing};
 use s2m_core::labels::LabelSet;
@@ -26,13 +27,11 @@ use s2m_model::manifest::{
 use crate::chosen::{Chosen, MOST_LABELS};
 use crate::error::{Error, held_out};
 use crate::found::{
-    AuditFound, EnsembleFound, Found, JointClass, LabelPair, LabelWeights, MarginFound,
-    Reliability, Sureness, WayFound,
+    AuditFound, EnsembleFound, Found, JointClass, LabelPair, LabelWeights, MarginFound, WayFound,
 };
 use crate::held_out::{Half, Rows, SaidBy};
 use crate::likeness::{self, Told};
 use crate::real::way_found;
-use crate::reliability::reliability;
 use crate::settings::{CalibrationSettings, LabelWeightsChoice};
 use crate::{audit, ensemble, presence};
 
@@ -165,11 +164,11 @@ impl HeldOut<'_> {
         let margins = work.set_margins(settings, [&first, &second], &made_first)?;
         let way = likeness::way(&chosen.chosen, [&made_first, &made_second]);
         let witnesses = likeness::witnesses(&self.real, &self.generated, &self.others);
-        let judged = likeness::Judged::new(way, witnesses, settings, clip);
+        let judged = likeness::capped(way, witnesses, settings, clip);
         work.set_cap(judged.cap());
         work.lower_cap(settings, &made_first)?;
         let ensemble = self.ensemble(&mut work, [&first, &made_first], class.temperature)?;
-        let likeness = judged.found(work.odds().cap);
+        let likeness = likeness::found(&judged, work.odds().cap);
         work.entry.witnesses = likeness.still_tell.then_some(likeness.after[0]);
         let audited = self.audit(&mut work)?;
         let shares = work.shares(&made_second)?;
@@ -184,9 +183,15 @@ impl HeldOut<'_> {
             fake_class: fake_class.as_ref().map(Into::into),
             joint: joint.as_ref().map(|(_, fit)| fit.into()),
             ensemble,
-            class_reliability: class_reliability(&second, class.temperature),
-            class_on_real: sureness(&second.class, classes, class.temperature),
-            class_on_generated: sureness(&made_second.class, classes, class.temperature),
+            class_reliability: reliability::of_classes(
+                &second.class,
+                classes,
+                &second.labels,
+                class.temperature,
+            )
+            .into(),
+            class_on_real: sureness(&second.class, classes, class.temperature).into(),
+            class_on_generated: sureness(&made_second.class, classes, class.temperature).into(),
             way: WayFound {
                 auc: Some(real.auc),
                 witnesses: Some([likeness.before[0], likeness.after[0]]),
@@ -221,7 +226,11 @@ impl HeldOut<'_> {
         let labels = self.bundle.labels();
         let estimate = priors::estimate(&first.class, labels.len(), temperature, &first.labels)
             .map_err(held_out)?;
-        let estimated = estimated_weights(&entry, &estimate.log_weights);
+        let observed = match entry.model {
+            LabellingModel::OneOf => None,
+            LabellingModel::PerClass => Some(entry.observed.as_slice()),
+        };
+        let estimated = priors::estimated_weights(&entry.weights, observed, &estimate.log_weights);
         let used = settings.label_weights == LabelWeightsChoice::Estimated;
         let stated = entry.weights.clone();
         if used {
@@ -299,70 +308,6 @@ fn queries(bundle: &Bundle) -> Vec<Query> {
         return (0..labels.len()).map(alone).collect();
     }
     Query::all_joint(labels).collect()
-}
-
-/// Stated weights where nothing is known, else estimated ones of the same total.
-fn estimated_weights(entry: &LabellingEntry, log_weights: &[Option<f64>]) -> Vec<Option<f64>> {
-    // One-of: a_i = exp t_i. Per class: the prior is p_data(i) exp(-t_i), up to a constant.
-    let raw: Vec<Option<f64>> = log_weights
-        .iter()
-        .zip(&entry.observed)
-        .map(|(t, observed)| {
-            t.map(|t| match entry.model {
-                LabellingModel::OneOf => t.exp(),
-                LabellingModel::PerClass => observed * (-t).exp(),
-            })
-        })
-        .collect();
-    let known = |values: &[f64]| -> f64 {
-        values
-            .iter()
-            .zip(&raw)
-            .filter(|(_, raw)| raw.is_some())
-            .map(|(value, _)| value)
-            .sum()
-    };
-    let scale = known(&entry.weights) / raw.iter().flatten().sum::<f64>();
-    raw.iter().map(|raw| raw.map(|raw| raw * scale)).collect()
-}
-
-/// Predicted and seen shares of labels, every label of every item once.
-fn class_reliability(rows: &Rows, temperature: f64) -> Reliability {
-    let each = (0..rows.count()).flat_map(|at| {
-        let probabilities = softmax(rows.evidence(at).class_logits, temperature);
-        let shown = usize::from(rows.labels[at]);
-        let label = move |(label, p)| (p, label == shown, 1.0);
-        probabilities.into_iter().enumerate().map(label)
-    });
-    reliability(each)
-}
-
-fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
-    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let odds = |v: &f32| (f64::from(v - top) / temperature).exp();
-    let total: f64 = logits.iter().map(odds).sum();
-    logits.iter().map(|v| odds(v) / total).collect()
-}
-
-/// How sure D_r is: its mean largest probability, and the mean probability of each class.
-fn sureness(rows: &[f32], classes: usize, temperature: f64) -> Sureness {
-    let mut largest = 0.0;
-    let mut means = vec![0.0; classes];
-    for row in rows.chunks_exact(classes) {
-        let probabilities = softmax(row, temperature);
-        largest += probabilities.iter().copied().fold(0.0, f64::max);
-        for (mean, p) in means.iter_mut().zip(probabilities) {
-            *mean += p;
-        }
-    }
-    let n = (rows.len() / classes).max(1) as f64;
-    for mean in &mut means {
-        *mean /= n;
-    }
-    Sureness {
-        mean_largest_probability: largest / n,
-        mean_probability: means,
-    }
 }
 
 /// What a person should know about a calibration.

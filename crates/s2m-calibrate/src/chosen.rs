@@ -12,9 +12,6 @@ use s2m_model::manifest::{AuditEntry, CalibrationEntry, EnsembleEntry, Temperatu
 use crate::error::{Error, said};
 use crate::held_out::Rows;
 
-/// A joint class with fewer supported items than this says nothing about temperatures and floors.
-pub(crate) const REACHABLE: usize = 100;
-
 /// Most labels whose joint classes are all looked at.
 pub const MOST_LABELS: usize = 10;
 

@@ -26,7 +26,6 @@ mod margins;
 mod page;
 mod presence;
 mod real;
-mod reliability;
 mod settings;
 
 use std::path::Path;

@@ -4,7 +4,8 @@
 //! was trained on the same data and generator. Corrections and caps are found on the first halves of
 //! the items; witnesses judge on the second ones. [`s2m_core::calibration::cap`] has the rule.
 
-use s2m_core::calibration::cap::{self, Chosen, Price, Stopped, Way, accepted_share};
+use s2m_core::calibration::cap::{self, Price, Way};
+use s2m_core::calibration::capped::{Capped, Decides};
 use s2m_core::calibration::correction::{self, Corrected};
 use s2m_core::calibration::odds;
 use s2m_core::calibration::witness::{Witness, Witnesses};
@@ -103,70 +104,31 @@ fn price(settings: &CalibrationSettings) -> Price {
     settings.likeness.map_or(Price::Knee, Price::Share)
 }
 
-/// One way under its witnesses, capped so far.
-pub(super) struct Judged {
+/// Looks for the cap of one way.
+pub(super) fn capped(
     way: Way,
     witnesses: Witnesses,
-    chosen: Chosen,
+    settings: &CalibrationSettings,
     clip: f64,
-    /// Whether the share of every joint class alone decides.
-    by_class: bool,
+) -> Capped {
+    let decides = match settings.least_effective_share {
+        None => Decides::Likeness,
+        Some(_) => Decides::JointClasses,
+    };
+    Capped::new(way, witnesses, price(settings), clip, decides)
 }
 
-impl Judged {
-    /// Looks for the cap of one way.
-    pub(super) fn new(
-        way: Way,
-        witnesses: Witnesses,
-        settings: &CalibrationSettings,
-        clip: f64,
-    ) -> Self {
-        let ways = [way];
-        let chosen = cap::choose(&ways, &witnesses, price(settings), clip);
-        let [way] = ways;
-        Self {
-            way,
-            witnesses,
-            chosen,
-            clip,
-            by_class: settings.least_effective_share.is_some(),
-        }
-    }
-
-    /// Where odds are capped, as far as likeness goes; infinite for no cap.
-    pub(super) fn cap(&self) -> f64 {
-        if self.by_class {
-            f64::INFINITY
-        } else {
-            self.chosen.kept().cap
-        }
-    }
-
-    /// Share of generated items outside the data.
-    pub(super) fn outside(&self) -> f64 {
-        self.chosen.kept().outside
-    }
-
-    /// What is reported once the cap is fixed, which joint classes may have lowered.
-    pub(super) fn found(&self, used: f64) -> LikenessFound {
-        let log_weights = cap::log_weights(&self.way.judged, used, self.clip);
-        let after = self.witnesses.judge(&log_weights);
-        let stopped = self.chosen.stopped;
-        let as_found = !self.by_class && used == self.cap();
-        LikenessFound {
-            witnesses: self.witnesses.count(),
-            before: [self.chosen.before.sum, self.chosen.before.standard_error()],
-            after: [after.sum, after.standard_error()],
-            still_tell: after.tells(),
-            accepted_share: accepted_share(&log_weights),
-            stopped: match stopped {
-                _ if as_found => stopped.words(),
-                Stopped::Whole if used.is_infinite() => stopped.words(),
-                _ => "least share of a joint class",
-            }
-            .to_owned(),
-            path: self.chosen.path.clone(),
-        }
+/// What is reported once the cap is fixed.
+pub(super) fn found(capped: &Capped, used: f64) -> LikenessFound {
+    let (chosen, used) = (capped.chosen(), capped.used(used));
+    LikenessFound {
+        witnesses: capped.witnesses(),
+        before: [chosen.before.sum, chosen.before.standard_error()],
+        after: [used.after.sum, used.after.standard_error()],
+        still_tell: used.after.tells(),
+        accepted_share: used.accepted_share,
+        stopped: used.stopped.to_owned(),
+        path: chosen.path.clone(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! How a calibration is chosen: what a person may ask for.
 
-use s2m_core::calibration::cap::LEAST_SHARE;
 use s2m_model::manifest::Manifest;
 use serde::{Deserialize, Serialize};
 
@@ -118,12 +117,6 @@ impl CalibrationSettings {
         }
     }
 
-    /// The share of its effective items that every joint class keeps.
-    pub(crate) fn least_of_a_class(&self) -> f64 {
-        let asked = self.least_effective_share;
-        asked.unwrap_or_else(|| self.likeness.unwrap_or(1.0).min(LEAST_SHARE))
-    }
-
     /// Generated items to measure: fewer where each costs more.
     pub(crate) fn generated_for(&self, manifest: &Manifest) -> u64 {
         const CHEAP: usize = 1024;
@@ -135,7 +128,7 @@ impl CalibrationSettings {
 
 #[cfg(test)]
 mod tests {
-    use s2m_core::calibration::cap::{KNEE, SHARES};
+    use s2m_core::calibration::cap::{KNEE, LEAST_SHARE, SHARES};
     use s2m_core::calibration::presence as pres;
     use s2m_core::calibration::witness::TELLS;
 
@@ -210,21 +203,5 @@ mod tests {
             };
             assert!(settings.check().is_err(), "{error}");
         }
-    }
-
-    #[test]
-    fn what_was_asked_for_decides_the_share_of_a_class() {
-        let of = |least_effective_share, likeness| {
-            let settings = CalibrationSettings {
-                likeness,
-                least_effective_share,
-                ..CalibrationSettings::default()
-            };
-            settings.least_of_a_class()
-        };
-        assert_eq!(of(None, None), LEAST_SHARE);
-        assert_eq!(of(None, Some(0.4)), LEAST_SHARE);
-        assert_eq!(of(None, Some(0.05)), 0.05);
-        assert_eq!(of(Some(0.65), Some(0.05)), 0.65);
     }
 }
