@@ -5,39 +5,35 @@
 //! says what a cap of D_v's odds leaves, and the second the floors and what is reported; witnesses say on both
 //! second halves where they are capped.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use s2m_core::calibration::correction::{self, Correction};
+use s2m_core::calibration::correction;
 use s2m_core::calibration::odds;
-use s2m_core::calibration::{priors, temperature};
+use s2m_core::calibration::sureness::{softmax, sureness};
+use s2m_core::calibration::{priors, reliability, temperature};
 use s2m_core::density::Labelling;
 use s2m_core::joint::targets::{self, Showing};
 use s2m_core::labels::LabelSet;
 use s2m_core::posterior::PosteriorKind;
 use s2m_core::query::Query;
 use s2m_core::setting::Setting;
-use s2m_core::weight::{Calibration, JointCalibration, LogitError, Temperature, Weighting};
+use s2m_core::weight::JointCalibration;
 use s2m_model::bundle::Bundle;
 use s2m_model::manifest::{
     AuditEntry, CalibrationEntry, CorrectionEntry, EnsembleEntry, LabellingEntry, LabellingModel,
     PosteriorName, TemperatureEntry, TemperatureValue,
 };
 
-use super::found::{
-    Found, JointClass, LabelPair, LabelWeights, MarginFound, Reliability, Sureness, WayFound,
+use crate::chosen::{Chosen, MOST_LABELS};
+use crate::error::{Error, held_out};
+use crate::found::{
+    AuditFound, EnsembleFound, Found, JointClass, LabelPair, LabelWeights, MarginFound, WayFound,
 };
-use super::held_out::{Half, Rows, SaidBy};
-use super::likeness::{self, Told};
-use super::real::way_found;
-use super::{CalibrationSettings, LabelWeightsChoice, audit, ensemble, presence, reliability};
-use crate::Error;
-
-/// A joint class with fewer supported items than this says nothing about temperatures and floors.
-pub(super) const REACHABLE: usize = 100;
-
-/// Most labels whose joint classes are all looked at.
-pub const MOST_LABELS: usize = 10;
+use crate::held_out::{Half, Rows, SaidBy};
+use crate::likeness::{self, Told};
+use crate::real::way_found;
+use crate::settings::{CalibrationSettings, LabelWeightsChoice};
+use crate::{audit, ensemble, presence};
 
 /// Estimated label weights that differ from stated ones by less than this share are no news.
 const WORTH_SAYING: f64 = 0.2;
@@ -63,16 +59,6 @@ pub struct Calibrated {
     pub labelling: LabellingEntry,
     /// What led to it.
     pub found: Found,
-}
-
-/// What has been chosen so far.
-pub(super) struct Chosen<'a> {
-    pub(super) bundle: &'a Bundle,
-    pub(super) labelling: Labelling,
-    pub(super) entry: CalibrationEntry,
-    pub(super) joint: Option<JointCalibration>,
-    pub(super) correction: Correction,
-    pub(super) queries: Vec<Query>,
 }
 
 impl HeldOut<'_> {
@@ -178,11 +164,11 @@ impl HeldOut<'_> {
         let margins = work.set_margins(settings, [&first, &second], &made_first)?;
         let way = likeness::way(&chosen.chosen, [&made_first, &made_second]);
         let witnesses = likeness::witnesses(&self.real, &self.generated, &self.others);
-        let judged = likeness::Judged::new(way, witnesses, settings, clip);
+        let judged = likeness::capped(way, witnesses, settings, clip);
         work.set_cap(judged.cap());
         work.lower_cap(settings, &made_first)?;
         let ensemble = self.ensemble(&mut work, [&first, &made_first], class.temperature)?;
-        let likeness = judged.found(work.odds().cap);
+        let likeness = likeness::found(&judged, work.odds().cap);
         work.entry.witnesses = likeness.still_tell.then_some(likeness.after[0]);
         let audited = self.audit(&mut work)?;
         let shares = work.shares(&made_second)?;
@@ -197,9 +183,15 @@ impl HeldOut<'_> {
             fake_class: fake_class.as_ref().map(Into::into),
             joint: joint.as_ref().map(|(_, fit)| fit.into()),
             ensemble,
-            class_reliability: class_reliability(&second, class.temperature),
-            class_on_real: sureness(&second.class, classes, class.temperature),
-            class_on_generated: sureness(&made_second.class, classes, class.temperature),
+            class_reliability: reliability::of_classes(
+                &second.class,
+                classes,
+                &second.labels,
+                class.temperature,
+            )
+            .into(),
+            class_on_real: sureness(&second.class, classes, class.temperature).into(),
+            class_on_generated: sureness(&made_second.class, classes, class.temperature).into(),
             way: WayFound {
                 auc: Some(real.auc),
                 witnesses: Some([likeness.before[0], likeness.after[0]]),
@@ -234,7 +226,11 @@ impl HeldOut<'_> {
         let labels = self.bundle.labels();
         let estimate = priors::estimate(&first.class, labels.len(), temperature, &first.labels)
             .map_err(held_out)?;
-        let estimated = estimated_weights(&entry, &estimate.log_weights);
+        let observed = match entry.model {
+            LabellingModel::OneOf => None,
+            LabellingModel::PerClass => Some(entry.observed.as_slice()),
+        };
+        let estimated = priors::estimated_weights(&entry.weights, observed, &estimate.log_weights);
         let used = settings.label_weights == LabelWeightsChoice::Estimated;
         let stated = entry.weights.clone();
         if used {
@@ -263,7 +259,7 @@ impl HeldOut<'_> {
         work: &mut Chosen<'_>,
         [real, made]: [&Rows; 2],
         class_temperature: f64,
-    ) -> Result<Option<super::found::EnsembleFound>, Error> {
+    ) -> Result<Option<EnsembleFound>, Error> {
         let joint = self.bundle.manifest().classifier.joint.as_ref();
         let members = joint.map_or(0, |joint| joint.members.len());
         if work.joint.is_none() || members == 0 {
@@ -289,7 +285,7 @@ impl HeldOut<'_> {
     }
 
     /// What audited items say, where there are any; the entry learns it.
-    fn audit(&self, work: &mut Chosen<'_>) -> Result<Option<super::found::AuditFound>, Error> {
+    fn audit(&self, work: &mut Chosen<'_>) -> Result<Option<AuditFound>, Error> {
         let Some((rows, truth)) = &self.audited else {
             return Ok(None);
         };
@@ -312,158 +308,6 @@ fn queries(bundle: &Bundle) -> Vec<Query> {
         return (0..labels.len()).map(alone).collect();
     }
     Query::all_joint(labels).collect()
-}
-
-/// Log densities of items without D_v.
-pub(super) fn densities(weighting: &Weighting, rows: &Rows) -> Result<Vec<f64>, Error> {
-    let density = |at| {
-        let explained = weighting.explain(rows.evidence(at))?;
-        Ok(explained.log_density - explained.log_conditional)
-    };
-    let all = (0..rows.count()).map(density);
-    all.collect::<Result<_, _>>().map_err(said)
-}
-
-pub(super) fn held_out(error: impl std::fmt::Display) -> Error {
-    Error::Setting(format!("held-out items: {error}"))
-}
-
-pub(super) fn said(error: LogitError) -> Error {
-    Error::Setting(error.to_string())
-}
-
-/// Stated weights where nothing is known, else estimated ones of the same total.
-fn estimated_weights(entry: &LabellingEntry, log_weights: &[Option<f64>]) -> Vec<Option<f64>> {
-    // One-of: a_i = exp t_i. Per class: the prior is p_data(i) exp(-t_i), up to a constant.
-    let raw: Vec<Option<f64>> = log_weights
-        .iter()
-        .zip(&entry.observed)
-        .map(|(t, observed)| {
-            t.map(|t| match entry.model {
-                LabellingModel::OneOf => t.exp(),
-                LabellingModel::PerClass => observed * (-t).exp(),
-            })
-        })
-        .collect();
-    let known = |values: &[f64]| -> f64 {
-        values
-            .iter()
-            .zip(&raw)
-            .filter(|(_, raw)| raw.is_some())
-            .map(|(value, _)| value)
-            .sum()
-    };
-    let scale = known(&entry.weights) / raw.iter().flatten().sum::<f64>();
-    raw.iter().map(|raw| raw.map(|raw| raw * scale)).collect()
-}
-
-impl Chosen<'_> {
-    pub(super) fn clip(&self) -> f64 {
-        self.entry.odds_clip.unwrap_or(f64::INFINITY)
-    }
-
-    /// The weighting of one query under the calibration so far or another margin, for an unconditional
-    /// generator.
-    pub(super) fn weighting(&self, query: &Query, margin: Option<f64>) -> Result<Weighting, Error> {
-        self.weighting_by(query, margin, self.joint.clone())
-    }
-
-    /// The same with another network's word on label sets.
-    pub(super) fn weighting_by(
-        &self,
-        query: &Query,
-        margin: Option<f64>,
-        joint: Option<JointCalibration>,
-    ) -> Result<Weighting, Error> {
-        let temperature = |value: &TemperatureValue| Temperature::from(value.clone());
-        let calibration = Calibration {
-            class: temperature(&self.entry.temperature.class),
-            fake_class: temperature(&self.entry.temperature.fake_class),
-            real: self.entry.temperature.real,
-            correction: self.correction.clone(),
-            odds_clip: self.clip(),
-            odds_cap: self.odds().cap,
-            margin: margin
-                .or_else(|| self.entry.margin.get(query.text()).copied())
-                .unwrap_or(1.0),
-            floor: 0.0,
-            audit: self.entry.audit.as_ref().and_then(AuditEntry::curve),
-            ensemble: self.entry.ensemble.as_ref().and_then(EnsembleEntry::curve),
-            joint,
-        };
-        let labelling = self.labelling.clone();
-        Ok(Weighting::calibrated(
-            query.clone(),
-            labelling,
-            &calibration,
-        )?)
-    }
-
-    /// The weighting of one query, and the items that it is drawn from: for a conditional generator
-    /// those of a smallest set of classes that the query needs.
-    pub(super) fn drawn<'r>(
-        &self,
-        query: &Query,
-        made: &'r Rows,
-        margin: Option<f64>,
-    ) -> Result<(Weighting, Cow<'r, Rows>), Error> {
-        let weighting = self.weighting(query, margin)?;
-        let Some(class) = &self.bundle.manifest().generator.class else {
-            return Ok((weighting, Cow::Borrowed(made)));
-        };
-        let cover = query.covers()[0];
-        let share = |c| {
-            if cover.contains(c) {
-                1.0 / cover.len() as f64
-            } else {
-                0.0
-            }
-        };
-        let shares: Vec<f64> = (0..class.prior.len()).map(share).collect();
-        Ok((
-            weighting.with_classes(&shares, &class.prior)?,
-            Cow::Owned(made.of_classes(cover)),
-        ))
-    }
-}
-
-/// Predicted and seen shares of labels, every label of every item once.
-fn class_reliability(rows: &Rows, temperature: f64) -> Reliability {
-    let each = (0..rows.count()).flat_map(|at| {
-        let probabilities = softmax(rows.evidence(at).class_logits, temperature);
-        let shown = usize::from(rows.labels[at]);
-        let label = move |(label, p)| (p, label == shown, 1.0);
-        probabilities.into_iter().enumerate().map(label)
-    });
-    reliability(each)
-}
-
-fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
-    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let odds = |v: &f32| (f64::from(v - top) / temperature).exp();
-    let total: f64 = logits.iter().map(odds).sum();
-    logits.iter().map(|v| odds(v) / total).collect()
-}
-
-/// How sure D_r is: its mean largest probability, and the mean probability of each class.
-fn sureness(rows: &[f32], classes: usize, temperature: f64) -> Sureness {
-    let mut largest = 0.0;
-    let mut means = vec![0.0; classes];
-    for row in rows.chunks_exact(classes) {
-        let probabilities = softmax(row, temperature);
-        largest += probabilities.iter().copied().fold(0.0, f64::max);
-        for (mean, p) in means.iter_mut().zip(probabilities) {
-            *mean += p;
-        }
-    }
-    let n = (rows.len() / classes).max(1) as f64;
-    for mean in &mut means {
-        *mean /= n;
-    }
-    Sureness {
-        mean_largest_probability: largest / n,
-        mean_probability: means,
-    }
 }
 
 /// What a person should know about a calibration.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use s2m_core::query::QueryError;
-use s2m_core::weight::WeightingError;
+use s2m_core::weight::{LogitError, WeightingError};
 use s2m_model::bundle::BundleError;
 use s2m_model::judge::JudgeError;
 use s2m_model::networks::NetworkError;
@@ -57,4 +57,14 @@ impl Error {
             source,
         }
     }
+}
+
+/// What held-out items do not do.
+pub(crate) fn held_out(error: impl std::fmt::Display) -> Error {
+    Error::Setting(format!("held-out items: {error}"))
+}
+
+/// What a network must not say.
+pub(crate) fn said(error: LogitError) -> Error {
+    Error::Setting(error.to_string())
 }

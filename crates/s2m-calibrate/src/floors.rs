@@ -2,22 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use s2m_core::calibration::purity;
+use s2m_core::calibration::classes::REACHABLE;
+use s2m_core::calibration::{floor, purity};
 use s2m_core::query::Query;
 use s2m_model::manifest::{FloorValue, LabellingEntry};
 
-use super::choose::{Chosen, MOST_LABELS, REACHABLE, said};
-use super::found::{JointClass, MarginFound, Prediction, Shares};
-use super::held_out::Rows;
-use super::{CalibrationSettings, presence};
-use crate::Error;
-
-/// Floors are not lowered under this: an item that is more likely something else is no sample.
-const LEAST_LOWERED: u32 = 50;
-
-/// A floor that is as pure as wanted is raised while this share of the effective items stays: where posteriors
-/// are near 0 or 1, higher floors cost next to nothing.
-const CHEAP: f64 = 0.95;
+use crate::chosen::{Chosen, MOST_LABELS};
+use crate::error::{Error, said};
+use crate::found::{JointClass, MarginFound, Prediction, Shares};
+use crate::held_out::Rows;
+use crate::presence;
+use crate::settings::CalibrationSettings;
 
 impl Chosen<'_> {
     /// For every reachable joint class the least floor at which it has the wanted predicted purity, lowered to
@@ -31,6 +26,11 @@ impl Chosen<'_> {
     ) -> Result<BTreeMap<String, JointClass>, Error> {
         let mut floors = BTreeMap::from([("default".to_owned(), 0.0)]);
         let mut report = BTreeMap::new();
+        let wish = floor::Wish {
+            purity: settings.purity,
+            highest: settings.highest_floor,
+            least_kept: settings.least_kept,
+        };
         for query in &self.queries {
             let (weighting, rows) = self.drawn(query, made, None)?;
             let item = |at| {
@@ -49,7 +49,7 @@ impl Chosen<'_> {
             let floor = if supported < REACHABLE {
                 0.0
             } else {
-                floor_for(&items, settings)
+                floor::floor_for(&items, wish)
             };
             let at = |floor: f64| {
                 purity::kept(&items, floor.ln()).map(|kept| Prediction {
@@ -102,83 +102,5 @@ impl Chosen<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// The floor that the purity asks for: in hundredths lowered to what leaves enough effective items, but not under
-/// one half, or raised as long as that is cheap.
-fn floor_for(items: &[purity::Item], settings: &CalibrationSettings) -> f64 {
-    let share =
-        |floor: f64| purity::kept(items, floor.ln()).map_or(0.0, |kept| kept.effective_share);
-    let least = settings.least_kept * share(0.0);
-    let wanted = purity::log_floor_for(items, settings.purity).map_or(1.0, f64::exp);
-    let wanted = wanted.min(settings.highest_floor);
-    let hundredths = |from: u32, to: f64| (from..=(to * 100.0) as u32).rev();
-    if share(wanted) >= least {
-        let cheap = least.max(CHEAP * share(wanted));
-        let raised = hundredths(0, settings.highest_floor).map(|n| f64::from(n) / 100.0);
-        let mut raised = raised.take_while(|&floor| floor > wanted);
-        return raised
-            .find(|&floor| share(floor) >= cheap)
-            .unwrap_or(wanted);
-    }
-    let lowest = f64::from(LEAST_LOWERED) / 100.0;
-    let mut lowered = hundredths(LEAST_LOWERED, wanted).map(|n| f64::from(n) / 100.0);
-    let lowered = lowered.find(|&floor| share(floor) >= least);
-    lowered.unwrap_or(lowest.min(wanted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn item(weight: f64, posterior: f64) -> purity::Item {
-        purity::Item {
-            log_weight: weight.ln(),
-            log_posterior: posterior.ln(),
-            predicted: posterior,
-        }
-    }
-
-    #[test]
-    fn a_floor_is_what_purity_asks_for_unless_it_costs_too_much() {
-        let settings = CalibrationSettings {
-            purity: 0.9,
-            least_kept: 0.5,
-            ..CalibrationSettings::default()
-        };
-        // Without the third item the mean posterior is 0.95.
-        let items = [item(1.0, 0.9), item(1.0, 1.0), item(1.0, 0.2)];
-        assert!((floor_for(&items, &settings) - 0.9).abs() < 1e-9);
-        // One item in 21 lies below 0.95, so that the higher floor is cheap; two would be too many.
-        let settings = CalibrationSettings {
-            highest_floor: 0.95,
-            ..settings
-        };
-        let sure = |posterior| item(1.0, posterior);
-        let mut items = vec![sure(0.99); 20];
-        items.extend([sure(0.6), sure(0.1), sure(0.1)]);
-        assert!((floor_for(&items, &settings) - 0.95).abs() < 1e-9);
-        items.push(sure(0.61));
-        let floor = floor_for(&items, &settings);
-        assert!(floor > 0.6 && floor <= 0.61, "{floor}");
-        // Only one in four items reaches the purity; keeping half of them asks for a lower floor.
-        let items = [
-            item(1.0, 0.95),
-            item(1.0, 0.6),
-            item(1.0, 0.5),
-            item(1.0, 0.5),
-        ];
-        let floor = floor_for(&items, &settings);
-        assert!(floor > 0.5 && floor <= 0.6, "{floor}");
-        // Nothing here is more likely right than wrong: half of the items would ask for 0.3.
-        let items = [
-            item(1.0, 0.4),
-            item(1.0, 0.3),
-            item(1.0, 0.2),
-            item(1.0, 0.1),
-        ];
-        assert_eq!(floor_for(&items, &settings), 0.5);
-        assert_eq!(floor_for(&[item(1.0, 0.93)], &settings), 0.93);
     }
 }

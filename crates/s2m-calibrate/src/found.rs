@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use s2m_core::calibration::temperature::TemperatureFit;
+use s2m_core::calibration::{audit, classes, reliability, sureness};
 use s2m_model::disk::read_plain_text;
 use serde::{Deserialize, Serialize};
 
-use super::{PAGE, REPORT, page};
-use crate::Error;
+use crate::error::Error;
+
+/// The report inside a bundle, for programs and for people.
+pub const REPORT: &str = "calibration.json";
+/// See [`REPORT`].
+pub const PAGE: &str = "calibration.html";
 
 /// Everything that led to a calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,13 +70,6 @@ impl Found {
         };
         let text = read_plain_text(&path).map_err(|e| fail(e.to_string()))?;
         serde_json::from_str(&text).map_err(|e| fail(e.to_string()))
-    }
-
-    /// Its two files in a bundle: name and text of each.
-    pub fn files(&self) -> Result<[(&'static str, String); 2], Error> {
-        let report = serde_json::to_string_pretty(self);
-        let report = report.map_err(|e| Error::Setting(e.to_string()))?;
-        Ok([(REPORT, report + "\n"), (PAGE, page::page(self))])
     }
 }
 
@@ -201,6 +199,20 @@ pub struct Bin {
     pub seen: f64,
 }
 
+impl From<reliability::Reliability> for Reliability {
+    fn from(found: reliability::Reliability) -> Self {
+        let bin = |bin: reliability::Bin| Bin {
+            weight: bin.weight,
+            predicted: bin.predicted,
+            seen: bin.seen,
+        };
+        Self {
+            curve: found.curve.into_iter().map(bin).collect(),
+            error: found.error,
+        }
+    }
+}
+
 /// How sure the class head is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sureness {
@@ -208,6 +220,15 @@ pub struct Sureness {
     pub mean_largest_probability: f64,
     /// Mean probability of each label.
     pub mean_probability: Vec<f64>,
+}
+
+impl From<sureness::Sureness> for Sureness {
+    fn from(found: sureness::Sureness) -> Self {
+        Self {
+            mean_largest_probability: found.mean_largest_probability,
+            mean_probability: found.mean_probability,
+        }
+    }
 }
 
 /// Weights of the labels (`one-of`) or class priors (`per-class`), as bundles state them.
@@ -308,6 +329,16 @@ pub struct Shares {
     pub used: f64,
 }
 
+impl From<classes::Shares> for Shares {
+    fn from(shares: classes::Shares) -> Self {
+        Self {
+            without_real: shares.without_real,
+            by_likelihood: shares.uncapped,
+            used: shares.used,
+        }
+    }
+}
+
 /// What is predicted for samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
@@ -341,4 +372,15 @@ pub struct Contamination {
     pub measured: f64,
     /// Standard error of what was measured.
     pub standard_error: f64,
+}
+
+impl From<audit::Contamination> for Contamination {
+    fn from(found: audit::Contamination) -> Self {
+        Self {
+            items: found.items,
+            predicted: found.predicted,
+            measured: found.measured,
+            standard_error: found.standard_error,
+        }
+    }
 }

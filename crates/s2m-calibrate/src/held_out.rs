@@ -7,16 +7,37 @@ use s2m_core::labels::LabelSet;
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::streams;
 use s2m_core::weight::Evidence;
+use s2m_data::recipe::Loaded;
 use s2m_data::view::Positive;
-use s2m_data::{Items, Values};
+use s2m_data::{Dataset, Items, Values};
 use s2m_model::bundle::Bundle;
 use s2m_model::judge::Judge;
 use s2m_model::manifest::{ItemEntry, LayoutName};
-use s2m_model::networks::{Requested, Scorer};
+use s2m_model::networks::{Requested, RunSettings, Scorer};
+use s2m_model::runtime::Runtime;
 use s2m_show::progress::Progress;
 
-use super::Engine;
-use crate::Error;
+use crate::error::Error;
+
+/// What runs the networks.
+#[derive(Debug)]
+pub struct Engine<'a> {
+    /// ONNX Runtime.
+    pub runtime: &'a Runtime,
+    /// Device, threads and batch.
+    pub run: RunSettings,
+}
+
+/// What is calibrated, and by what.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The bundle.
+    pub bundle: &'a Bundle,
+    /// Its data, with labels in the bundle's order.
+    pub data: &'a Loaded,
+    /// Items with all their labels.
+    pub audit: Option<&'a Dataset>,
+}
 
 /// Which half of the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,19 +4,19 @@
 //! was trained on the same data and generator. Corrections and caps are found on the first halves of
 //! the items; witnesses judge on the second ones. [`s2m_core::calibration::cap`] has the rule.
 
-use s2m_core::calibration::cap::{self, Chosen, LEAST_SHARE, Price, Stopped, Way, accepted_share};
+use s2m_core::calibration::cap::{self, Price, Way};
+use s2m_core::calibration::capped::{Capped, Decides};
 use s2m_core::calibration::correction::{self, Corrected};
 use s2m_core::calibration::odds;
 use s2m_core::calibration::witness::{Witness, Witnesses};
 use s2m_core::setting::Setting;
 use s2m_show::progress::Progress;
 
-use super::choose::held_out;
-use super::found::{Found, LikenessFound, WayFound};
-use super::held_out::{Half, Rows};
-use super::real::way_found;
-use super::{CalibrationSettings, Engine, Subject};
-use crate::Error;
+use crate::error::{Error, held_out};
+use crate::found::{Found, LikenessFound, WayFound};
+use crate::held_out::{Engine, Half, Rows, Subject, generated_rows, real_rows};
+use crate::real::way_found;
+use crate::settings::CalibrationSettings;
 
 /// What one way's networks say about held-out real items and about generated ones.
 #[derive(Debug, Clone)]
@@ -36,10 +36,10 @@ impl Scored {
         let Subject { bundle, data, .. } = subject;
         progress.begin("held-out items", None);
         let items = &data.train.items;
-        let real = super::real_rows(bundle, items, &data.validation_positives, engine)?;
+        let real = real_rows(bundle, items, &data.validation_positives, engine)?;
         progress.end();
         let count = settings.generated_for(bundle.manifest());
-        let generated = super::generated_rows(bundle, count, engine, progress)?;
+        let generated = generated_rows(bundle, count, engine, progress)?;
         Ok(Self { real, generated })
     }
 
@@ -104,76 +104,31 @@ fn price(settings: &CalibrationSettings) -> Price {
     settings.likeness.map_or(Price::Knee, Price::Share)
 }
 
-/// The share of its effective items that every joint class keeps.
-pub(super) fn least_of_a_class(settings: &CalibrationSettings) -> f64 {
-    let asked = settings.least_effective_share;
-    asked.unwrap_or_else(|| settings.likeness.unwrap_or(1.0).min(LEAST_SHARE))
-}
-
-/// One way under its witnesses, capped so far.
-pub(super) struct Judged {
+/// Looks for the cap of one way.
+pub(super) fn capped(
     way: Way,
     witnesses: Witnesses,
-    chosen: Chosen,
+    settings: &CalibrationSettings,
     clip: f64,
-    /// Whether the share of every joint class alone decides.
-    by_class: bool,
+) -> Capped {
+    let decides = match settings.least_effective_share {
+        None => Decides::Likeness,
+        Some(_) => Decides::JointClasses,
+    };
+    Capped::new(way, witnesses, price(settings), clip, decides)
 }
 
-impl Judged {
-    /// Looks for the cap of one way.
-    pub(super) fn new(
-        way: Way,
-        witnesses: Witnesses,
-        settings: &CalibrationSettings,
-        clip: f64,
-    ) -> Self {
-        let ways = [way];
-        let chosen = cap::choose(&ways, &witnesses, price(settings), clip);
-        let [way] = ways;
-        Self {
-            way,
-            witnesses,
-            chosen,
-            clip,
-            by_class: settings.least_effective_share.is_some(),
-        }
-    }
-
-    /// Where odds are capped, as far as likeness goes; infinite for no cap.
-    pub(super) fn cap(&self) -> f64 {
-        if self.by_class {
-            f64::INFINITY
-        } else {
-            self.chosen.kept().cap
-        }
-    }
-
-    /// Share of generated items outside the data.
-    pub(super) fn outside(&self) -> f64 {
-        self.chosen.kept().outside
-    }
-
-    /// What is reported once the cap is fixed, which joint classes may have lowered.
-    pub(super) fn found(&self, used: f64) -> LikenessFound {
-        let log_weights = cap::log_weights(&self.way.judged, used, self.clip);
-        let after = self.witnesses.judge(&log_weights);
-        let stopped = self.chosen.stopped;
-        let as_found = !self.by_class && used == self.cap();
-        LikenessFound {
-            witnesses: self.witnesses.count(),
-            before: [self.chosen.before.sum, self.chosen.before.standard_error()],
-            after: [after.sum, after.standard_error()],
-            still_tell: after.tells(),
-            accepted_share: accepted_share(&log_weights),
-            stopped: match stopped {
-                _ if as_found => stopped.words(),
-                Stopped::Whole if used.is_infinite() => stopped.words(),
-                _ => "least share of a joint class",
-            }
-            .to_owned(),
-            path: self.chosen.path.clone(),
-        }
+/// What is reported once the cap is fixed.
+pub(super) fn found(capped: &Capped, used: f64) -> LikenessFound {
+    let (chosen, used) = (capped.chosen(), capped.used(used));
+    LikenessFound {
+        witnesses: capped.witnesses(),
+        before: [chosen.before.sum, chosen.before.standard_error()],
+        after: [used.after.sum, used.after.standard_error()],
+        still_tell: used.after.tells(),
+        accepted_share: used.accepted_share,
+        stopped: used.stopped.to_owned(),
+        path: chosen.path.clone(),
     }
 }
 
@@ -329,20 +284,5 @@ mod tests {
             assert_eq!(after.judged == before.judged, part == 0);
         }
         assert_eq!(before.fitted[0], f64::from(plain.generated.real[0]) / 2.0);
-    }
-
-    #[test]
-    fn what_was_asked_for_decides_the_share_of_a_class() {
-        let of = |least_effective_share, likeness| {
-            least_of_a_class(&CalibrationSettings {
-                likeness,
-                least_effective_share,
-                ..CalibrationSettings::default()
-            })
-        };
-        assert_eq!(of(None, None), LEAST_SHARE);
-        assert_eq!(of(None, Some(0.4)), LEAST_SHARE);
-        assert_eq!(of(None, Some(0.05)), 0.05);
-        assert_eq!(of(Some(0.65), Some(0.05)), 0.65);
     }
 }

@@ -2,19 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use s2m_core::calibration::margin::{self, MarginError};
+use s2m_core::calibration::margin::{self, Loosened, MarginError};
 use s2m_core::diagnostics::summarise;
 use s2m_core::query::Query;
 use s2m_model::manifest::TemperatureValue;
 
-use super::CalibrationSettings;
-use super::choose::{Chosen, densities, said};
-use super::found::MarginFound;
-use super::held_out::Rows;
-use crate::Error;
-
-/// Exclusion errors from here on promise nothing worth having.
-const LOOSEST: f64 = 0.5;
+use crate::chosen::{Chosen, densities};
+use crate::error::{Error, said};
+use crate::found::MarginFound;
+use crate::held_out::Rows;
+use crate::settings::CalibrationSettings;
 
 impl Chosen<'_> {
     /// The exclusion margin of every joint class that excludes a label, where margins are asked for.
@@ -75,22 +72,16 @@ impl Chosen<'_> {
             let why = "no held-out item shows a label that it excludes";
             return Ok(MarginFound::None(why.to_owned()));
         }
-        let mut error = asked;
-        let alone = self.effective_share(query, 1.0, made)?;
-        while let Ok(found) = margin::exclusion_margin(&first, error) {
-            let share = self.effective_share(query, found.value, made)?;
-            if share >= least_kept * alone {
-                break;
-            }
-            error *= 2.0;
-            if error >= LOOSEST {
+        let share = |margin| self.effective_share(query, margin, made);
+        let error = match margin::loosened(&first, asked, least_kept, share)? {
+            Loosened::Enough(error) => error,
+            Loosened::TooDear(error) => {
                 return Ok(MarginFound::None(format!(
-                    "even an exclusion error of {} would take more than {:.0} % of the effective items",
-                    error / 2.0,
+                    "even an exclusion error of {error} would take more than {:.0} % of the effective items",
                     100.0 * (1.0 - least_kept)
                 )));
             }
-        }
+        };
         match margin::exclusion_margin(&second, error) {
             Ok(found) => Ok(MarginFound::Promised {
                 margin: found.value,

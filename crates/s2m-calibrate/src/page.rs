@@ -4,13 +4,23 @@ use maud::{Markup, Render, html};
 use s2m_show::page::html::count;
 use s2m_show::page::{document, plots, section};
 
-use super::found::{Found, JointClass, MarginFound, Reliability, WayFound};
+use crate::error::Error;
+use crate::found::{Found, JointClass, MarginFound, PAGE, REPORT, Reliability, WayFound};
 
 /// Most joint classes in the table; the rest is in the JSON file.
 const MOST_ROWS: usize = 128;
 
+impl Found {
+    /// Its two files in a bundle: name and text of each.
+    pub fn files(&self) -> Result<[(&'static str, String); 2], Error> {
+        let report = serde_json::to_string_pretty(self);
+        let report = report.map_err(|e| Error::Setting(e.to_string()))?;
+        Ok([(REPORT, report + "\n"), (PAGE, page(self))])
+    }
+}
+
 /// The page, ready to be written.
-pub(super) fn page(found: &Found) -> String {
+fn page(found: &Found) -> String {
     let body = html! {
         (header(found))
         (warnings(found))
@@ -189,7 +199,7 @@ fn margin(joint: &JointClass) -> [String; 2] {
 }
 
 fn points(of: &Reliability) -> Vec<[f64; 3]> {
-    let point = |bin: &super::found::Bin| [bin.predicted, bin.seen, bin.weight];
+    let point = |bin: &crate::found::Bin| [bin.predicted, bin.seen, bin.weight];
     of.curve.iter().map(point).collect()
 }
 

@@ -1,21 +1,21 @@
 //! Which joint classes the data holds, by held-out real items with the labels that they show.
 //!
 //! [`s2m_core::calibration::presence`] has the rule. A class is judged at its own floor, since samples are;
-//! where it has none, at [`REFERENCE_FLOOR`].
+//! where it has none, at [`presence::REFERENCE_FLOOR`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use s2m_core::calibration::presence::{self, FLOORS, Item, REFERENCE_FLOOR, Verdict};
+use s2m_core::calibration::presence::{self, FLOORS, Item, Verdict};
 use s2m_core::query::Query;
 use s2m_core::setting::Setting;
 use s2m_core::weight::Weighting;
 use s2m_model::manifest::{LabellingEntry, LabellingModel};
 use s2m_model::presence::PresenceEntry;
 
-use super::found::{JointClass, PresenceFound};
-use super::held_out::Rows;
-use crate::Error;
+use crate::error::Error;
+use crate::found::{JointClass, PresenceFound};
+use crate::held_out::Rows;
 
 /// A joint class, how items are judged by it, and its floor.
 pub(super) struct Class {
@@ -30,11 +30,14 @@ pub(super) fn find(
     rows: &Rows,
     labelling: &LabellingEntry,
 ) -> Result<BTreeMap<String, PresenceFound>, Error> {
-    let readiness = readiness(labelling);
+    let readiness = match labelling.model {
+        LabellingModel::OneOf => labelling.weights.clone(),
+        LabellingModel::PerClass => presence::readiness(&labelling.observed, &labelling.weights),
+    };
     let rows_of = by_item(rows);
     let mut found = BTreeMap::new();
     for class in classes {
-        let stands_for = stands_for(&class.query, &readiness);
+        let stands_for = presence::stands_for(&class.query, &readiness);
         let item = |rows_of: &Vec<usize>| {
             let evidence = rows.evidence(rows_of[0]);
             let explained = class.weighting.explain(evidence);
@@ -49,21 +52,10 @@ pub(super) fn find(
             .iter()
             .map(item)
             .collect::<Result<Vec<_>, Error>>()?;
-        let of = of_items(&items, class.judged_at());
+        let of = of_items(&items, presence::judged_at(class.floor));
         found.insert(class.query.text().to_owned(), of);
     }
     Ok(found)
-}
-
-impl Class {
-    /// The floor that a verdict goes by.
-    fn judged_at(&self) -> f64 {
-        if self.floor > 0.0 {
-            self.floor
-        } else {
-            REFERENCE_FLOOR
-        }
-    }
 }
 
 /// What items say about one class.
@@ -79,29 +71,6 @@ fn of_items(items: &[Item], floor: f64) -> PresenceFound {
         upper_limit: counted.upper_limit(),
         reached_at: at.to_vec(),
     }
-}
-
-/// `a_c` of every label: how readily an item that has it shows it.
-fn readiness(labelling: &LabellingEntry) -> Vec<f64> {
-    match labelling.model {
-        LabellingModel::OneOf => labelling.weights.clone(),
-        LabellingModel::PerClass => {
-            let shares = labelling.observed.iter().zip(&labelling.weights);
-            shares.map(|(observed, prior)| observed / prior).collect()
-        }
-    }
-}
-
-/// Of every label that a class excludes `A(S ∪ {c}) / a_c`, of the others zero.
-fn stands_for(query: &Query, readiness: &[f64]) -> Vec<f64> {
-    let has = |label: &usize| query.forced(*label) == Some(true);
-    let labels = 0..readiness.len();
-    let of_set: f64 = labels.clone().filter(has).map(|c| readiness[c]).sum();
-    let excluded = |label: usize| match query.forced(label) {
-        Some(false) => (of_set + readiness[label]) / readiness[label],
-        _ => 0.0,
-    };
-    labels.map(excluded).collect()
 }
 
 /// The rows of every item.
@@ -155,38 +124,10 @@ pub(super) fn warnings(classes: &BTreeMap<String, JointClass>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use s2m_core::labels::Labels;
-
     use super::*;
 
-    fn entry_of(model: LabellingModel) -> LabellingEntry {
-        LabellingEntry {
-            model,
-            weights: vec![1.0, 2.0, 4.0],
-            observed: vec![0.5, 0.25, 0.25],
-        }
-    }
-
     #[test]
-    fn an_excluded_label_stands_for_the_items_that_hide_it() {
-        let labels = Labels::new(["A", "B", "C"]).unwrap();
-        let of = |text, model| {
-            let query = Query::parse(text, &labels).unwrap();
-            stands_for(&query, &readiness(&entry_of(model)))
-        };
-        // A and B are shown with weights 1 and 2, so one in 7/4 items that have C too shows it.
-        let found = of("A + B - C", LabellingModel::OneOf);
-        assert_eq!(found, [0.0, 0.0, 7.0 / 4.0]);
-        let found = of("A - B - C", LabellingModel::OneOf);
-        assert_eq!(found, [0.0, 3.0 / 2.0, 5.0 / 4.0]);
-        assert_eq!(of("A + B + C", LabellingModel::OneOf), [0.0; 3]);
-        // Shown in shares 1/2, 1/4, 1/4 with priors 1, 2, 4: readiness 1/2, 1/8, 1/16.
-        let found = of("A - B - C", LabellingModel::PerClass);
-        assert_eq!(found, [0.0, 5.0, 9.0]);
-    }
-
-    #[test]
-    fn an_item_counts_once_and_a_class_by_its_own_floor() {
+    fn an_item_counts_once_and_its_floor_is_told() {
         let rows = Rows {
             classes: 1,
             class: vec![0.0; 4],
@@ -209,15 +150,5 @@ mod tests {
         let kept = entry(&BTreeMap::from([("A".to_owned(), found.clone())])).unwrap();
         assert_eq!(kept.classes["A"], (0.5, 3, found.explained));
         assert_eq!(entry(&BTreeMap::new()), None);
-        let labels = Labels::new(["A"]).unwrap();
-        let query = Query::label(0, &labels);
-        let labelling = s2m_core::density::Labelling::one_of(&[1.0]).unwrap();
-        let class = |floor| Class {
-            weighting: Weighting::new(query.clone(), labelling.clone()).unwrap(),
-            query: query.clone(),
-            floor,
-        };
-        assert_eq!(class(0.8).judged_at(), 0.8);
-        assert_eq!(class(0.0).judged_at(), REFERENCE_FLOOR);
     }
 }

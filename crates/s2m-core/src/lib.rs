@@ -25,6 +25,7 @@ pub mod density;
 pub mod diagnostics;
 pub mod joint;
 pub mod labels;
+mod logits;
 mod logspace;
 pub mod mixture;
 pub mod normal;

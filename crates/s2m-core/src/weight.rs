@@ -18,6 +18,7 @@ use crate::calibration::isotonic::Curve;
 use crate::density::{Labelling, Levels};
 use crate::joint::{LabelSets, SetLogits, SetPosterior};
 use crate::labels::LabelSet;
+pub use crate::logits::LogitError;
 use crate::posterior::{ItemPosterior, PosteriorKind};
 use crate::query::Query;
 
@@ -34,16 +35,6 @@ pub struct Evidence<'a> {
     pub joint: Option<SetLogits<'a>>,
     /// `log p_z(z) − log p̃_z(z)`; zero without latent adaptation.
     pub log_latent_ratio: f64,
-}
-
-/// A classifier said something that is not a number.
-#[derive(Debug, Clone, Copy, PartialEq, Error)]
-#[error("a logit of the {output} is {value}")]
-pub struct LogitError {
-    /// Which head.
-    pub output: &'static str,
-    /// What it said.
-    pub value: f32,
 }
 
 /// Why a weighting cannot be built.

@@ -55,7 +55,6 @@ impl DataRecipe {
                 self.check_no_classes("six-labels")?;
                 six_labels.read(Part::Train)?
             }
-            Source::Gaussians { .. } | Source::Illustration { .. } => self.parts()?.train,
             Source::Folders(folders) => {
                 let folder = folders.folder.display();
                 let what = format!("a folder of `{folder}` tells one label of each image");
@@ -71,6 +70,8 @@ impl DataRecipe {
             }
             Source::Cole(cole) => return Ok(cole.audit(&self.classes, labels, self.seed)?),
             Source::Arrays(arrays) => return Ok(arrays.audit(&self.classes, labels, self.seed)?),
+            // A training part with all its labels is an audit set as it is.
+            _ => self.parts()?.train,
         };
         let asked = Asked::new(&data.labels, labels)?;
         Ok(Dataset {

@@ -7,6 +7,7 @@
 
 pub mod demo;
 mod error;
+mod evaluation;
 pub mod gaussians;
 pub mod items;
 pub mod look;
@@ -26,15 +27,16 @@ use s2m_core::query::Query;
 use s2m_metrics::features::FeaturesError;
 use s2m_model::disk::check_replaceable;
 use s2m_model::runtime::Runtime;
-use serde::{Serialize, Serializer};
 
+use self::evaluation::{Seen, Side};
 use self::items::{GivenRows, ItemSet, Items, Rows};
 use self::look::look;
-use self::measure::{Judged, Known, Measure, Metric, by_label, measure};
+use self::measure::{Judged, Known, Metric, by_label, measure};
 use self::network::{ClassKind, EvalNetwork, Wanted};
 use self::truth::{LabelEntry, LabelMap, Truth};
 
 pub use error::Error;
+pub use evaluation::{Evaluated, Evaluation};
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -65,75 +67,9 @@ pub struct Request<'a> {
     pub html: Option<&'a Path>,
 }
 
-/// What was measured of one query, or of all together.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Evaluated {
-    /// Generated items.
-    pub n_generated: usize,
-    /// Real items that they are compared with.
-    pub n_real: usize,
-    /// Which real items these are.
-    pub reference: &'static str,
-    /// Accuracy of each label that the query decides.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub accuracy_by_label: BTreeMap<String, [f64; 3]>,
-    /// The metrics, under their names.
-    #[serde(flatten, serialize_with = "by_name")]
-    pub measures: Vec<Measure>,
-}
-
-fn by_name<S: Serializer>(measures: &[Measure], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(measures.iter().map(|m| (m.metric.name(), m)))
-}
-
-/// What was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Evaluation {
-    /// All generated items together.
-    #[serde(flatten)]
-    pub pooled: Evaluated,
-    /// Query by query, where samples know their query.
-    pub queries: BTreeMap<String, Evaluated>,
-    /// What the features are.
-    pub features: String,
-    /// Who judged the labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub referee: Option<String>,
-    /// Pictures that were left out because they could not be read.
-    pub skipped: Vec<String>,
-    /// Software.
-    pub versions: BTreeMap<String, String>,
-    /// Why there is no page, where one was asked for and could not be written.
-    #[serde(skip)]
-    pub no_page: Option<String>,
-}
-
 /// Which real items are compared with: all, or only those of the query.
 const ALL_REAL: &str = "real items";
 const SATISFYING: &str = "real items that satisfy the query";
-
-/// One side as the networks see it.
-struct Side {
-    sets: Vec<ItemSet>,
-    /// What the feature network says of each set; rows themselves where there is none.
-    seen: Vec<Seen>,
-}
-
-/// What is known of the items of a set.
-#[derive(Debug, Default)]
-struct Seen {
-    features: Option<GivenRows>,
-    classes: Option<Rows>,
-}
-
-impl From<look::Seen> for Seen {
-    fn from(seen: look::Seen) -> Self {
-        Self {
-            features: seen.features.map(GivenRows::Single),
-            classes: seen.classes,
-        }
-    }
-}
 
 /// Evaluates generated items.
 pub fn evaluate(request: &Request<'_>, progress: &dyn Progress) -> Result<Evaluation, Error> {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
 use super::line::Line;
 use super::results::{NOTHING, Table};
-use super::stages::{self, Run, Stage};
+use super::stages::{Run, Stage};
 use super::table1::methods::{DATA, DataSet, GAN, QUERY, STEPS};
 use super::table1::referee::{self, Referee, Verdict};
 use super::{Bench, Findings, stage};
@@ -116,7 +116,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
             seeds: &seeds,
         };
         let file = bench.place.run_file(&GAN)?;
-        let recipe = stages::recipe(&file, data.name).expect("a test looks for every data set");
+        let recipe = file
+            .recipe(data.name)
+            .cloned()
+            .expect("a test looks for every data set");
         let loaded = recipe.load()?;
         let engine = Engine {
             runtime: &bench.runtime,

@@ -8,7 +8,7 @@ use s2m_fit::trainer::Kind;
 use s2m_fit::{Network, Way};
 
 use super::fits::{self, BANK, Court, Fit, Source, Subject};
-use super::stages::{self, Stage};
+use super::stages::Stage;
 use super::{Bench, Findings, stage};
 use crate::Error;
 
@@ -56,7 +56,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let runs = bench.finish(&STAGES)?;
     let recipe = DataRecipe {
         validation: HELD_OUT,
-        ..stages::recipe(&bench.place.run_file(&REFEREE)?, DATA)
+        ..bench
+            .place
+            .run_file(&REFEREE)?
+            .recipe(DATA)
+            .cloned()
             .expect("a test looks for the data set")
     };
     let subject = Subject {
@@ -87,10 +91,11 @@ mod tests {
     use s2m_core::labels::{LabelSet, Labels};
 
     use super::*;
+    use crate::stages;
 
     #[test]
     fn the_referee_knows_the_data_set_and_its_seven_joint_classes() {
-        let recipe = stages::recipe(&stages::template(&REFEREE), DATA).unwrap();
+        let recipe = stages::outline(&REFEREE).recipe(DATA).cloned().unwrap();
         let names = recipe.classes.iter().map(|class| class.name.clone());
         let labels = Labels::new(names).unwrap();
         let mut sets: Vec<LabelSet> = (0..7_u32)

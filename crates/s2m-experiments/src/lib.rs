@@ -261,7 +261,7 @@ impl<'a> Bench<'a> {
 
     /// The seeds to evaluate: those of a stage's run file, or the ones asked for among them.
     fn seeds(&self, stage: &Stage) -> Result<Vec<u64>, Error> {
-        let known = stages::seeds(&stages::template(stage));
+        let known = stages::outline(stage).seeds;
         let Some(wanted) = self.request.seeds else {
             return Ok(known);
         };
@@ -310,29 +310,12 @@ fn stage<'r>(runs: &'r [Run], name: &str) -> Option<&'r Run> {
 
 #[cfg(test)]
 mod tests {
-    use s2m_data::recipe::DataRecipe;
-    use s2m_runs::{ClassifierSettings, RefereeSettings};
+    use s2m_runs::{ClassifierSettings, GanSettings, RefereeSettings};
     use serde::de::DeserializeOwned;
-    use toml::{Table as Toml, Value};
+    use toml::Table as Toml;
 
     use super::*;
     use s2m_fit::trainer::Kind;
-
-    /// Every key that a run file of `gan` may have.
-    const GAN_KEYS: [&str; 12] = [
-        "seeds",
-        "steps",
-        "batch",
-        "precision",
-        "ema",
-        "checkpoint-every",
-        "log-every",
-        "grid-every",
-        "objective",
-        "optimizer",
-        "network",
-        "data",
-    ];
 
     fn experiments() -> [(&'static str, &'static [Stage]); 5] {
         [
@@ -357,18 +340,7 @@ mod tests {
                 match stage.kind {
                     Kind::Classifier => read(checked(file, ClassifierSettings::check)),
                     Kind::Referee => read(checked(file, RefereeSettings::check)),
-                    Kind::Gan => {
-                        for key in file.keys() {
-                            assert!(GAN_KEYS.contains(&key.as_str()), "{at}: {key}");
-                        }
-                        let Some(Value::Array(data)) = file.get("data") else {
-                            panic!("{at}: no data");
-                        };
-                        for data in data {
-                            let recipe: Result<DataRecipe, _> = data.clone().try_into();
-                            recipe.unwrap_or_else(|e| panic!("{at}: {e}"));
-                        }
-                    }
+                    Kind::Gan => read(checked(file, GanSettings::check)),
                 }
             }
         }
@@ -387,17 +359,18 @@ mod tests {
     fn every_classifier_is_of_a_generator_that_is_trained_before_it() {
         for (name, stages) in experiments() {
             for (at, stage) in stages.iter().enumerate() {
-                let file = stages::template(stage);
-                let Some(gan) = file.get("gan").and_then(Value::as_str) else {
+                let file = stages::outline(stage);
+                let Some(gan) = file.gan else {
                     assert_ne!(stage.kind, Kind::Classifier);
                     continue;
                 };
-                let before = stages[..at].iter().find(|before| before.name == gan);
-                let before = before.unwrap_or_else(|| panic!("{name}: {gan}"));
-                let only = file.get("only").and_then(Value::as_array);
-                for data in only.into_iter().flatten().filter_map(Value::as_str) {
-                    let recipe = stages::recipe(&stages::template(before), data);
-                    assert!(recipe.is_some(), "{name}: {data}");
+                let before = stages[..at]
+                    .iter()
+                    .find(|before| gan == Path::new(before.name));
+                let before = before.unwrap_or_else(|| panic!("{name}: {}", gan.display()));
+                for data in file.only {
+                    let there = stages::outline(before).recipe(&data).is_some();
+                    assert!(there, "{name}: {data}");
                 }
             }
         }
@@ -408,7 +381,7 @@ mod tests {
         for (name, stages) in experiments() {
             let gans = stages.iter().filter(|stage| stage.kind == Kind::Gan);
             for stage in gans {
-                let seeds = stages::seeds(&stages::template(stage));
+                let seeds = stages::outline(stage).seeds;
                 assert_eq!(seeds, [0, 1, 2], "{name}: {}", stage.name);
             }
         }

@@ -31,7 +31,6 @@ use super::evaluation::{Evaluator, Finding};
 use super::line::Line;
 use super::results::{Table, published};
 use super::six_labels::{DATA, GAN, STAGES};
-use super::stages;
 use super::table1::referee::{OUTPUTS, distance};
 use super::{Bench, Findings, stage};
 use crate::Error;
@@ -135,7 +134,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let evaluator = bench.evaluator(NonZeroUsize::MIN);
     let labels = six_labels::labels();
     let file = bench.place.run_file(&GAN)?;
-    let recipe = stages::recipe(&file, DATA).expect("a test looks for every data set");
+    let recipe = file
+        .recipe(DATA)
+        .cloned()
+        .expect("a test looks for every data set");
     let loaded = recipe.load()?;
     let (mut tables, mut missing, mut pictures) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(referee) = stage(&runs, "referee-mnist") {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::evaluation::{Drawn, Finding, Sampled, Way};
 use super::line::Line;
 use super::results::Table;
-use super::stages::{self, Stage};
+use super::stages::Stage;
 use super::{Bench, Findings, stage};
 use crate::Error;
 
@@ -150,7 +150,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let evaluator = bench.evaluator(BANK);
     let labels = six_labels::labels();
     let file = bench.place.run_file(&GAN)?;
-    let recipe = stages::recipe(&file, DATA).expect("a test looks for every data set");
+    let recipe = file
+        .recipe(DATA)
+        .cloned()
+        .expect("a test looks for every data set");
     let loaded = recipe.load()?;
     let (mut tables, mut missing) = (Vec::new(), Vec::new());
     if let Some(referee) = stage(&runs, "referee-mnist") {

@@ -11,25 +11,13 @@ use std::path::{Path, PathBuf};
 
 use s2m::output::write_whole;
 use s2m::progress::Progress;
-use s2m_data::recipe::DataRecipe;
 use s2m_fit::trainer::{Ended, Job, Kind, Train};
-use s2m_runs::Done;
 use s2m_runs::folder::{self, DONE, GENERATOR, RUN_FILE};
+use s2m_runs::outline::FREE;
+use s2m_runs::{Done, Outline};
 use toml::{Table, Value};
 
 use crate::Error;
-
-/// Keys that may differ between our run file and a finished one: folders differ between machines,
-/// seeds that are not there are named as missing, and the rest changes no weight.
-const FREE_KEYS: [&str; 7] = [
-    "folder",
-    "gan",
-    "seeds",
-    "checkpoint-every",
-    "log-every",
-    "grid-every",
-    "keep-every",
-];
 
 /// One training run of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +37,7 @@ pub(crate) struct Run {
     pub(crate) folder: PathBuf,
     pub(crate) done: Done,
     /// Its run file, with the folders of this machine.
-    pub(crate) file: Table,
+    pub(crate) file: Outline,
 }
 
 impl Run {
@@ -80,12 +68,12 @@ pub(crate) struct Workplace<'a> {
 impl Workplace<'_> {
     /// Finishes a stage; none where it is unfinished and stays so.
     pub(crate) fn finish(&self, stage: &Stage) -> Result<Option<Run>, Error> {
-        self.finish_as(stage, stage.name, self.run_file(stage)?)
+        self.finish_as(stage, stage.name, self.placed(stage)?)
     }
 
     /// The same for one seed alone, in a folder of its own, on the generator of that seed.
     pub(crate) fn finish_seed(&self, stage: &Stage, seed: u64) -> Result<Option<Run>, Error> {
-        let mut file = self.run_file(stage)?;
+        let mut file = self.placed(stage)?;
         if let Some(seeds) = file.get_mut("seeds") {
             *seeds = Value::Array(vec![Value::Integer(seed.cast_signed())]);
         }
@@ -123,12 +111,17 @@ impl Workplace<'_> {
             name: stage.name,
             folder,
             done,
-            file,
+            file: outlined(file),
         }))
     }
 
+    /// What the run file of a stage says.
+    pub(crate) fn run_file(&self, stage: &Stage) -> Result<Outline, Error> {
+        Ok(outlined(self.placed(stage)?))
+    }
+
     /// The run file: the template with the folders of this machine.
-    pub(crate) fn run_file(&self, stage: &Stage) -> Result<Table, Error> {
+    fn placed(&self, stage: &Stage) -> Result<Table, Error> {
         let mut file = template(stage);
         if let Some(Value::String(gan)) = file.get_mut("gan") {
             *gan = text(&absolute(&self.work.join(&gan))?);
@@ -162,18 +155,15 @@ pub(crate) fn seeded(name: &str, seed: u64) -> String {
 pub(crate) fn check_generators(runs: &[Run]) -> Result<(), Error> {
     let table = |path: &Path| read_text(path).ok()?.parse::<Table>().ok();
     for run in runs {
-        let Some(gan) = run.file.get("gan").and_then(Value::as_str) else {
+        let Some(gan) = &run.file.gan else {
             continue;
         };
-        let Some(gan) = runs
-            .iter()
-            .find(|other| Path::new(gan).ends_with(other.name))
-        else {
+        let Some(gan) = runs.iter().find(|other| gan.ends_with(other.name)) else {
             continue;
         };
-        for seed in seeds(&gan.file) {
-            for data in data_tables(&mut gan.file.clone()) {
-                let name = data.get("name").and_then(Value::as_str).unwrap_or_default();
+        for &seed in &gan.file.seeds {
+            for recipe in gan.file.data() {
+                let name = &recipe.name;
                 let ours = run
                     .bundle(name, seed)
                     .and_then(|b| table(&b.join("model.toml")));
@@ -185,7 +175,7 @@ pub(crate) fn check_generators(runs: &[Run]) -> Result<(), Error> {
                     return Err(Error::OtherGenerator {
                         stage: run.name,
                         gan: gan.name,
-                        data: name.to_owned(),
+                        data: name.clone(),
                         seed,
                     });
                 }
@@ -195,26 +185,21 @@ pub(crate) fn check_generators(runs: &[Run]) -> Result<(), Error> {
     Ok(())
 }
 
+/// What the template of a stage says.
+pub(crate) fn outline(stage: &Stage) -> Outline {
+    outlined(template(stage))
+}
+
 /// A template, parsed.
-pub(crate) fn template(stage: &Stage) -> Table {
+fn template(stage: &Stage) -> Table {
     stage
         .template
         .parse()
         .expect("a test parses every template")
 }
 
-/// The seeds of a run file.
-pub(crate) fn seeds(file: &Table) -> Vec<u64> {
-    let seeds = file.get("seeds").and_then(Value::as_array);
-    let seed = |value: &Value| value.as_integer().and_then(|s| u64::try_from(s).ok());
-    seeds.into_iter().flatten().filter_map(seed).collect()
-}
-
-/// What a run file says about one of its data sets.
-pub(crate) fn recipe(file: &Table, name: &str) -> Option<DataRecipe> {
-    let mut file = file.clone();
-    let recipes = data_tables(&mut file).map(|data| data.clone().try_into::<DataRecipe>());
-    recipes.flatten().find(|recipe| recipe.name == name)
+fn outlined(file: Table) -> Outline {
+    Outline::of(file).expect("a test reads every template")
 }
 
 /// The data sets of a run file: a list for generators, one for a referee.
@@ -277,7 +262,7 @@ fn difference(ours: &Value, theirs: &Value, at: &str) -> Option<String> {
     match (ours, theirs) {
         (Value::Table(ours), Value::Table(theirs)) => ours
             .iter()
-            .filter(|(key, _)| !FREE_KEYS.contains(&key.as_str()))
+            .filter(|(key, _)| !FREE.contains(&key.as_str()))
             .filter_map(|(key, value)| Some((key, value, theirs.get(key)?)))
             .find_map(|(key, ours, theirs)| difference(ours, theirs, &joined(at, key))),
         (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => {
@@ -429,8 +414,7 @@ mod tests {
         let place = Place::new();
         assert_eq!(place.finish(&STAGE, None).unwrap(), None);
         let text = fs::read_to_string(place.work("gan.toml")).unwrap();
-        let file: Table = text.parse().unwrap();
-        assert_eq!(seeds(&file), [0, 1]);
+        assert_eq!(outlined(text.parse().unwrap()).seeds, [0, 1]);
     }
 
     #[test]
@@ -448,15 +432,15 @@ mod tests {
         let place = Place::new();
         let trainer = Fake::new(true);
         let run = place.finish(&STAGE, Some(&trainer)).unwrap().unwrap();
-        let recipe = recipe(&run.file, "mnist-even").unwrap();
+        let recipe = run.file.recipe("mnist-even").unwrap();
         let folder = place.root.path().join("data/mnist");
         assert_eq!(recipe.source, s2m_data::recipe::Source::Idx { folder });
-        let theirs = Value::Table(run.file.clone());
+        let theirs = fs::read_to_string(place.work("gan.toml")).unwrap();
+        let theirs = Value::Table(theirs.parse().unwrap());
         let ours = Value::Table(template(&STAGE));
         assert_eq!(difference(&ours, &theirs, ""), None);
         let run = place.finish(&CLASSIFIER, Some(&trainer)).unwrap().unwrap();
-        let gan = run.file["gan"].as_str().unwrap();
-        assert_eq!(Path::new(gan), place.work("gan"));
+        assert_eq!(run.file.gan, Some(place.work("gan")));
     }
 
     #[test]

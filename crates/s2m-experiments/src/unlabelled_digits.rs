@@ -8,7 +8,7 @@ use s2m_fit::trainer::Kind;
 use s2m_fit::{Network, Way};
 
 use super::fits::{self, BANK, Court, Fit, Source, Subject};
-use super::stages::{self, Stage};
+use super::stages::Stage;
 use super::{Bench, Findings, stage};
 use crate::Error;
 
@@ -70,7 +70,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
     let stages = [REFEREE, GAN];
     let runs = bench.finish(&stages[..if good { 2 } else { 1 }])?;
     let file = bench.place.run_file(&LABELS)?;
-    let recipe = stages::recipe(&file, DATA).expect("a test looks for the data set");
+    let recipe = file
+        .recipe(DATA)
+        .cloned()
+        .expect("a test looks for the data set");
     let subject = Subject {
         court: Court::open(bench, stage(&runs, REFEREE.name), &recipe)?,
         recipe,
@@ -97,10 +100,17 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Findings, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages;
+
+    #[test]
+    fn the_generator_can_be_trained() {
+        let settings: s2m_runs::GanSettings = toml::from_str(GAN.template).unwrap();
+        settings.check().unwrap();
+    }
 
     #[test]
     fn digits_one_and_three_have_no_label() {
-        let recipe = stages::recipe(&stages::template(&LABELS), DATA).unwrap();
+        let recipe = stages::outline(&LABELS).recipe(DATA).cloned().unwrap();
         let labelled = |digit: u32| recipe.classes.iter().any(|class| class.of.contains(&digit));
         let without: Vec<u32> = (0..10).filter(|digit| !labelled(*digit)).collect();
         assert_eq!(without, [1, 3]);

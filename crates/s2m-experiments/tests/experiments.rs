@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use s2m::progress::Silent;
 use s2m::session::Machine;
+use s2m_data::recipe::DataRecipe;
 use s2m_experiments::{Experiment, Reproduced, Request, reproduce};
 use s2m_fit::trainer::{Ended, Job, Kind, Train};
 use s2m_model::bundle::{self, Generator};
@@ -20,6 +21,7 @@ use s2m_model::manifest::{
     Provenance,
 };
 use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+use s2m_runs::{Outline, folder};
 use s2m_testkit::exact;
 
 /// Side of the toy pictures.
@@ -51,29 +53,25 @@ impl Train for Toys {
         let file = fs::read_to_string(job.run_file).unwrap();
         fs::create_dir_all(job.out).unwrap();
         fs::write(job.out.join("run.toml"), &file).unwrap();
-        let file: toml::Table = file.parse().unwrap();
+        let file = Outline::of(file.parse().unwrap()).unwrap();
         match job.kind {
             Kind::Gan => {
-                for data in names(&file) {
+                for data in file.data() {
                     for seed in TRAINED {
-                        let folder = job.out.join(format!("{data}/seed-{seed}"));
+                        let folder = job.out.join(folder::replica(&data.name, seed));
                         write_generators(&folder, &(self.bundle)(&stage));
                     }
                 }
             }
             Kind::Classifier => {
-                let gan = Path::new(file["gan"].as_str().unwrap()).join("run.toml");
-                let gan: toml::Table = fs::read_to_string(gan).unwrap().parse().unwrap();
-                let only = file
-                    .get("only")
-                    .map(|only| only.as_array().unwrap().clone());
-                let wanted = |name: &String| {
-                    only.as_ref()
-                        .is_none_or(|only| only.contains(&toml::Value::from(name.as_str())))
-                };
-                for data in names(&gan).into_iter().filter(wanted) {
+                let gan = file.gan.unwrap().join("run.toml");
+                let gan = fs::read_to_string(gan).unwrap().parse().unwrap();
+                let gan = Outline::of(gan).unwrap();
+                let wanted =
+                    |data: &&DataRecipe| file.only.is_empty() || file.only.contains(&data.name);
+                for data in gan.data().iter().filter(wanted) {
                     for seed in TRAINED {
-                        let folder = job.out.join(format!("{data}-seed-{seed}.s2m"));
+                        let folder = job.out.join(folder::bundle(&data.name, seed));
                         bundle::write(&folder, &(self.bundle)(&stage)).unwrap();
                     }
                 }
@@ -85,12 +83,6 @@ impl Train for Toys {
         self.asked.borrow_mut().push(stage);
         Ok(Ended::Done)
     }
-}
-
-fn names(file: &toml::Table) -> Vec<String> {
-    let data = file["data"].as_array().unwrap().iter();
-    data.map(|data| data["name"].as_str().unwrap().to_owned())
-        .collect()
 }
 
 /// The generator of a bundle as a stage leaves it, for both query codes.

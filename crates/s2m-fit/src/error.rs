@@ -9,9 +9,11 @@ use s2m_model::bundle::BundleError;
 use s2m_model::disk::{LockError, StagingError};
 use s2m_model::probe::ProbeError;
 use s2m_model::runtime::RuntimeError;
+use s2m_runs::PROGRAM;
 use thiserror::Error;
 
-use crate::trainer::{LIBRARY, PROGRAM};
+/// The file by which a folder of libtorch is known.
+pub(crate) const LIBRARY: &str = "lib/libtorch_cpu.so";
 
 /// Why nothing can be fitted.
 #[derive(Debug, Error)]

@@ -14,8 +14,8 @@ use s2m_runs::classifier::{
 use s2m_runs::parts::{self, Augment, BETA1, BETA2, Edge, OptimizerSettings, Precision};
 use s2m_runs::{ClassifierSettings, Way, folder};
 
-use super::{Backbone, Joint, Network, Request, Training};
-use crate::Error;
+use crate::error::Error;
+use crate::request::{Backbone, Joint, Network, Request, Training};
 
 /// What a run file says beside the way and the data.
 pub(super) struct Schedule<'a> {

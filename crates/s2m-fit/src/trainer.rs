@@ -13,18 +13,13 @@ use std::process::{Command, ExitStatus};
 
 use s2m_core::setting::Setting;
 use s2m_model::networks::Device;
+use s2m_runs::PROGRAM;
 pub use s2m_runs::{Ended, Kind};
 
-use crate::Error;
-
-/// File name of the second executable.
-pub(crate) const PROGRAM: &str = "s2m-train";
+use crate::error::{Error, LIBRARY};
 
 /// Folder of libtorch inside the project, filled by `make`.
 const PROJECT_FOLDER: &str = ".runtime/libtorch";
-
-/// The file by which a folder of libtorch is known.
-pub(crate) const LIBRARY: &str = "lib/libtorch_cpu.so";
 
 /// Folders between `.runtime/libtorch` and `torch`: `lib/python3.x/site-packages` is three.
 const DEEPEST: usize = 4;

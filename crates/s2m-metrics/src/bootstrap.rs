@@ -18,6 +18,7 @@
 //! Reference: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 11 and 13.
 
 use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::streams::metrics;
 
 use crate::accuracy::Z_95;
 
@@ -71,7 +72,7 @@ impl Bootstrap {
         if values.is_empty() {
             return None;
         }
-        central_95(self.means(0, values))
+        central_95(self.means(metrics::GROUPS, values))
     }
 
     /// Means of resampled `values`. Each `group` of values has random numbers of its own.

@@ -13,6 +13,7 @@
 //!
 //! Reference: Salimans et al., "Improved Techniques for Training GANs", 2016.
 
+use s2m_core::streams::metrics;
 use std::num::NonZeroUsize;
 
 use thiserror::Error;
@@ -100,7 +101,7 @@ impl InceptionScore {
     pub fn interval(&self, bootstrap: Bootstrap) -> Option<[f64; 2]> {
         let mut sums = vec![0.0; bootstrap.resamples];
         for (split, divergences) in self.divergences.iter().enumerate() {
-            let means = bootstrap.means(split as u16, divergences);
+            let means = bootstrap.means(metrics::GROUPS + split as u16, divergences);
             for (sum, mean) in sums.iter_mut().zip(means) {
                 *sum += mean.exp();
             }

@@ -31,6 +31,7 @@
 //! Estimate of Variance", 1981.
 
 use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::streams::metrics;
 use thiserror::Error;
 
 use crate::bootstrap::{Estimate, leave_one_out_error};
@@ -260,7 +261,7 @@ fn gather(
 /// Draws `count` subsets of `size` items (or all, where there are fewer) of each side.
 pub fn draw_subsets(items: [usize; 2], count: usize, size: usize, seed: u64) -> Vec<Subset> {
     let draw = |side: u16, number: usize| {
-        let all = items[usize::from(side)];
+        let all = items[usize::from(side == metrics::GENERATED)];
         let size = size.min(all);
         let mut uniform = vec![0.0; size];
         Proposals::new(seed).at_stage(side).fill_uniform(
@@ -277,8 +278,8 @@ pub fn draw_subsets(items: [usize; 2], count: usize, size: usize, seed: u64) -> 
     };
     (0..count)
         .map(|number| Subset {
-            real: draw(0, number),
-            generated: draw(1, number),
+            real: draw(metrics::REAL, number),
+            generated: draw(metrics::GENERATED, number),
         })
         .collect()
 }

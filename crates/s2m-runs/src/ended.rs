@@ -1,5 +1,8 @@
 //! What is trained, and how it ended.
 
+/// File name of the trainer.
+pub const PROGRAM: &str = "s2m-train";
+
 /// What is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

@@ -10,10 +10,13 @@
 //! generator.safetensors        the generators of all replicas
 //! DATA-seed-N.s2m              `classifier`: a bundle
 //! held-out.json                what its calibration has found
-//! joint                        the trainings behind an output per label set
+//! joint                        the trainings behind an output per label set; `joint.json` says what they came to
 //! referee.onnx                 `referee`: the network
+//! referee.json                 how often it is right
 //! referee.toml                 what its answers are, where it judges labels
 //! ```
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +47,14 @@ pub const HELD_OUT: &str = "held-out.json";
 /// Folder of the trainings behind an output per label set.
 pub const JOINT: &str = "joint";
 
+/// What these have come to.
+pub const JOINT_FOUND: &str = "joint.json";
+
 /// The network of a referee.
 pub const REFEREE: &str = "referee.onnx";
+
+/// What a referee reaches.
+pub const REFEREE_FOUND: &str = "referee.json";
 
 /// What the answers of a referee are, for `s2m eval`.
 pub const REFEREE_SETTINGS: &str = "referee.toml";
@@ -58,6 +67,35 @@ pub fn replica(data: &str, seed: u64) -> String {
 /// The folder of a replica's bundle.
 pub fn bundle(data: &str, seed: u64) -> String {
     format!("{data}-seed-{seed}.s2m")
+}
+
+/// What [`CLASSES`] says: of every generator that takes a class, what its classes are.
+pub type ClassNames = BTreeMap<String, Vec<String>>;
+
+/// A line of [`LOG`]: the losses of one replica over the steps since its line before.
+///
+/// Keys are in the order of the alphabet in all that is written here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Logged {
+    /// Mean losses by name.
+    #[serde(default)]
+    pub losses: BTreeMap<String, f64>,
+    /// The replica, as [`replica`] names it.
+    #[serde(default)]
+    pub replica: String,
+    /// Steps taken.
+    pub step: u64,
+}
+
+/// What a referee reaches, in [`REFEREE_FOUND`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RefereeFound {
+    /// How many answers it has.
+    pub classes: i64,
+    /// Share of the test items that it is right about.
+    pub test_accuracy: f64,
+    /// Share of the validation items.
+    pub validation_accuracy: f64,
 }
 
 /// What the trainer says about a finished run, in [`DONE`]; older runs say less.
@@ -104,6 +142,16 @@ impl Done {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_the_log_is_read_as_it_was_written() {
+        let text =
+            r#"{"losses":{"critic":0.5,"generator":-2.0},"replica":"digits/seed-3","step":10}"#;
+        let line: Logged = serde_json::from_str(text).expect("it is read");
+        assert_eq!((line.step, line.losses["generator"]), (10, -2.0));
+        assert_eq!(line.replica, replica("digits", 3));
+        assert_eq!(serde_json::to_string(&line).expect("it is plain"), text);
+    }
 
     #[test]
     fn what_is_written_is_read_and_what_older_runs_left_out_is_none() {

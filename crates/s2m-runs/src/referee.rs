@@ -74,6 +74,28 @@ impl Judges {
     }
 }
 
+/// What the answers of a referee are, as `s2m eval` reads them beside its network; classes need no such words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// The output with a number per answer.
+    pub classes: String,
+    /// What these numbers mean.
+    pub kind: String,
+    /// Names of the answers.
+    pub names: Vec<String>,
+}
+
+impl Answers {
+    /// The answers of a referee that judges each label apart.
+    pub fn of<'n>(judges: Judges, labels: impl Iterator<Item = &'n str>) -> Self {
+        Self {
+            classes: judges.output().to_owned(),
+            kind: "each".to_owned(),
+            names: labels.map(str::to_owned).collect(),
+        }
+    }
+}
+
 impl RefereeSettings {
     /// Refuses what no run can do, whatever its data is.
     pub fn check(&self) -> Result<(), Error> {

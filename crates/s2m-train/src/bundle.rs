@@ -1,12 +1,9 @@
 //! Writes a trained generator and classifier as a bundle that `s2m` opens.
 
 use anyhow::{Context as _, Result};
-use s2m_data::recipe::{LabellingRecipe, Loaded};
+use s2m_data::recipe::Loaded;
 use s2m_model::bundle;
-use s2m_model::manifest::{
-    CalibrationEntry, ClassifierEntry, FORMAT, LabellingEntry, LabellingModel, Manifest,
-    OutputsEntry,
-};
+use s2m_model::manifest::{CalibrationEntry, ClassifierEntry, FORMAT, Manifest, OutputsEntry};
 use s2m_runs::ClassifierSettings;
 use tch::{Tensor, no_grad};
 
@@ -16,6 +13,7 @@ use crate::folder::RunFolder;
 use crate::gan;
 use crate::generators::Generators;
 use crate::joint::OwnSets;
+use crate::labelling::labelling_entry;
 use crate::networks::balance::Balance;
 use crate::networks::classifier::Classifier;
 use crate::parameters::Parameters;
@@ -28,25 +26,6 @@ pub fn name(replica: &Replica) -> String {
 
 /// Items that an export is checked on.
 const CHECKED: usize = 64;
-
-/// How the labels of a data set came about, as bundles state it.
-pub fn labelling_entry(recipe: &LabellingRecipe, data: &Loaded) -> LabellingEntry {
-    let labels = data.train.labels.len();
-    let observed = data.observed.clone();
-    match recipe {
-        LabellingRecipe::PerClass {} => LabellingEntry {
-            model: LabellingModel::PerClass,
-            // Items come once per label, so a label's share is its prior up to a constant.
-            weights: observed.clone(),
-            observed,
-        },
-        LabellingRecipe::OneOf { weights } => LabellingEntry {
-            model: LabellingModel::OneOf,
-            weights: weights.clone().unwrap_or_else(|| vec![1.0; labels]),
-            observed,
-        },
-    }
-}
 
 /// What a trained classifier is made of.
 pub struct Parts<'a> {

@@ -17,9 +17,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use s2m_model::disk::{crc32, read_plain};
+use s2m_runs::gan::Form;
 use s2m_runs::parts::Stored;
 use safetensors::tensor::{Dtype, SafeTensors, TensorInfo, TensorView};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
@@ -32,41 +32,6 @@ const HALF_MOST: f64 = 65_504.0;
 
 /// File name inside a run's folder.
 pub use s2m_runs::folder::CHECKPOINT as FILE;
-
-/// What a checkpoint holds; `checkpoint` in a run file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Form {
-    /// How its numbers lie in the file.
-    #[serde(default)]
-    pub stored: Stored,
-    /// Whether it has the optimiser's memory.
-    #[serde(default = "with_optimizer")]
-    pub optimizer: bool,
-}
-
-fn with_optimizer() -> bool {
-    true
-}
-
-impl Default for Form {
-    fn default() -> Self {
-        Self {
-            stored: Stored::Float32,
-            optimizer: true,
-        }
-    }
-}
-
-impl Form {
-    #[allow(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 /// Tensors and facts of one file.
 pub struct Checkpoint {

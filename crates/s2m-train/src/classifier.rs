@@ -13,8 +13,10 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use s2m_core::streams::training::CLASSIFIER;
 use s2m_data::recipe::Loaded;
 use s2m_runs::classifier::RealSettings;
+use s2m_runs::gan::Form;
 use s2m_runs::parts::Precision;
 use s2m_runs::{ClassifierSettings, Done, Way};
 use tch::{Kind, Tensor, no_grad};
@@ -22,9 +24,8 @@ use tch::{Kind, Tensor, no_grad};
 use crate::augment;
 use crate::bundle::{self, Parts};
 use crate::calibrate;
-use crate::checkpoint::Form;
 use crate::device::Machine;
-use crate::feed::{Feed, Pool, one_hot};
+use crate::feed::{Feed, Pool};
 use crate::folder::RunFolder;
 use crate::generators::{Generators, Subjects};
 use crate::joint::{self, Learnt};
@@ -33,7 +34,7 @@ use crate::networks::balance::Balance;
 use crate::networks::classifier::{Classifier, Trunk};
 use crate::networks::given::Given;
 use crate::noise::{self, Draws, Needs, Purpose};
-use crate::objectives::mean;
+use crate::objectives::{cross_entropy, mean};
 use crate::parameters::{Parameters, gradients};
 use crate::replica::{Replica, is_picture};
 use crate::trained::{Start, Trained};
@@ -64,11 +65,6 @@ fn phases_after_student(real: RealSettings, epochs: u64) -> [(Phase, u64); 2] {
         RealSettings::Frozen { epochs: others } => [(Phase::Class, 0), (Phase::Others, others)],
         RealSettings::Smoothed {} => [(Phase::Class, 0), (Phase::Others, epochs)],
     }
-}
-
-/// Pictures rounded to the 256 levels of a file, as the scoring graph rounds them.
-pub fn as_written(items: &Tensor) -> Tensor {
-    ((items + 1.0) * 127.5).round().clamp(0.0, 255.0) * (2.0 / 255.0) - 1.0
 }
 
 /// The classifiers of a run in training.
@@ -224,13 +220,6 @@ impl Work for Training<'_> {
     }
 }
 
-/// Mean cross entropy over the batch for every replica.
-pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
-    let classes = *logits.size().last().expect("logits have a class axis");
-    let likelihood = logits.log_softmax(-1, Kind::Float) * one_hot(labels, classes);
-    -mean(&likelihood.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
-}
-
 /// What a step on the heads alone costs, of one that trains the trunk: real and generated items go through it, and
 /// nothing comes back.
 const HEADS: f64 = 2.0 / 3.0;
@@ -348,7 +337,7 @@ fn fit(
     let keys: Vec<u64> = generators
         .replicas
         .iter()
-        .map(|replica| noise::key(replica.key(), Purpose::Weights, "classifier"))
+        .map(|replica| noise::key(replica.key(), Purpose::Weights, CLASSIFIER))
         .collect();
     let per_epoch = generators.steps_per_epoch(settings.batch)?;
     let schedule = Schedule::new(settings, learnt, per_epoch);

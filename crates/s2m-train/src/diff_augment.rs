@@ -10,42 +10,31 @@
 //!
 //! Reference: Zhao et al., "Differentiable augmentation for data-efficient GAN training", 2020.
 
-use serde::{Deserialize, Serialize};
+use s2m_runs::regularise::Change;
 use tch::{Kind, Tensor};
 
 use crate::noise::Draws;
 
-/// One of the changes; read from `diff-augment` in a run file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Change {
-    Colour,
-    Shift,
-    Cutout,
+/// Uniform numbers per item.
+fn numbers(change: Change) -> i64 {
+    match change {
+        Change::Colour => 3,
+        Change::Shift | Change::Cutout => 2,
+    }
 }
 
-impl Change {
-    /// Uniform numbers per item.
-    fn numbers(self) -> i64 {
-        match self {
-            Self::Colour => 3,
-            Self::Shift | Self::Cutout => 2,
-        }
-    }
-
-    /// Pictures `[items, colours, height, width]`; `numbers` are `[items, 1, 1, 1]` each.
-    fn apply(self, x: &Tensor, numbers: &[Tensor]) -> Tensor {
-        match self {
-            Self::Colour => colour(x, numbers),
-            Self::Shift => shift(x, numbers),
-            Self::Cutout => cutout(x, numbers),
-        }
+/// Pictures `[items, colours, height, width]`, changed; `numbers` are `[items, 1, 1, 1]` each.
+fn changed(change: Change, x: &Tensor, numbers: &[Tensor]) -> Tensor {
+    match change {
+        Change::Colour => colour(x, numbers),
+        Change::Shift => shift(x, numbers),
+        Change::Cutout => cutout(x, numbers),
     }
 }
 
 /// Uniform numbers for so many items.
 pub fn needs(changes: &[Change], items: i64) -> i64 {
-    let numbers = changes.iter().map(|change| change.numbers());
+    let numbers = changes.iter().map(|&change| numbers(change));
     numbers.sum::<i64>() * items
 }
 
@@ -56,10 +45,10 @@ pub fn apply(changes: &[Change], x: &Tensor, picture: [i64; 3], draws: &mut Draw
     }
     let (shape, [colours, height, width]) = (x.size(), picture);
     let mut x = x.reshape([-1, colours, height, width]);
-    for change in changes {
+    for &change in changes {
         let number = |_| draws.uniform(shape[1]).reshape([-1, 1, 1, 1]);
-        let numbers: Vec<Tensor> = (0..change.numbers()).map(number).collect();
-        x = change.apply(&x, &numbers);
+        let numbers: Vec<Tensor> = (0..numbers(change)).map(number).collect();
+        x = changed(change, &x, &numbers);
     }
     x.reshape(shape.as_slice())
 }

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use s2m_model::disk;
 use s2m_runs::Done;
-use s2m_runs::folder::{DONE, LOG, RUN_FILE};
+use s2m_runs::folder::{DONE, LOG, Logged, RUN_FILE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::export::LIMIT;
 
@@ -120,8 +119,8 @@ impl RunFolder {
         if let Ok(file) = File::open(&path) {
             for line in BufReader::new(file).lines() {
                 let line = line?;
-                let entry: Value = serde_json::from_str(&line).unwrap_or_default();
-                if entry["step"].as_u64().is_some_and(|at| at <= step) {
+                let entry = serde_json::from_str::<Logged>(&line);
+                if entry.is_ok_and(|entry| entry.step <= step) {
                     kept.push_str(&line);
                     kept.push('\n');
                 }
@@ -143,8 +142,9 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn write(&mut self, entry: &Value) -> Result<()> {
-        writeln!(self.file, "{entry}")
+    pub fn write(&mut self, entry: &Logged) -> Result<()> {
+        let line = serde_json::to_string(entry)?;
+        writeln!(self.file, "{line}")
             .with_context(|| format!("`{}` cannot be written", self.path.display()))
     }
 }

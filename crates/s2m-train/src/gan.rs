@@ -1,105 +1,36 @@
 //! `gan`: trains generators by one objective, for all data sets and seeds of a run file at once.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use s2m_data::recipe::{DataRecipe, Loaded};
+use s2m_core::streams::training::UNNAMED;
+use s2m_data::recipe::Loaded;
 use s2m_model::bundle::sha256;
 use s2m_model::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
-use s2m_runs::parts::OptimizerSettings;
+use s2m_runs::gan::GanSettings;
+use s2m_runs::networks::NetworkSettings;
 use s2m_runs::parts::Precision;
 use s2m_runs::parts::Stored;
-use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 
 use s2m_model::runtime::Runtime;
 use s2m_runs::Done;
-use s2m_runs::folder::{CLASSES, WEIGHTS};
+use s2m_runs::folder::{CLASSES, ClassNames, WEIGHTS};
 
-use crate::checkpoint::{Checkpoint, Form};
+use crate::checkpoint::Checkpoint;
 use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::feed::Feed;
 use crate::folder::{RunFolder, write_whole};
 use crate::joint_classes;
 use crate::noise::{self, Draws, Needs, Purpose};
-use crate::objectives::hinge::regularise::Regularise;
-use crate::objectives::{Code, NetworkSettings, Objective, ObjectiveSettings, Output, Setup};
+use crate::objectives::{self, Code, Objective, Output, Setup};
 use crate::replica::{self, Replica, is_picture, titles};
 use crate::shown;
 use crate::trained::Trained;
 use crate::training::{self, Plan, Work};
-
-/// A run file of `gan`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct GanSettings {
-    pub seeds: Vec<u64>,
-    /// Generator steps.
-    pub steps: u64,
-    pub batch: i64,
-    #[serde(default)]
-    pub precision: Precision,
-    /// Decay of the average of the generator's weights; 0 exports the last weights.
-    #[serde(default)]
-    pub ema: f64,
-    /// Steps before the average begins; until then it is the weights themselves.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub ema_from: u64,
-    /// Shows the joint class of every item in the place of one label.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub oracle: bool,
-    /// How weights lie in `generator.onnx`.
-    #[serde(default, skip_serializing_if = "Stored::is_default")]
-    pub stored: Stored,
-    #[serde(default = "every_10000")]
-    pub checkpoint_every: u64,
-    #[serde(default = "every_1000")]
-    pub log_every: u64,
-    #[serde(default = "every_10000")]
-    pub grid_every: u64,
-    /// Steps between generators that are kept beside the finished one; none where left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_every: Option<u64>,
-    pub objective: ObjectiveSettings,
-    pub optimizer: OptimizerSettings,
-    /// Of the critics, where they have another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub critic_optimizer: Option<OptimizerSettings>,
-    pub network: NetworkSettings,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub regularise: Option<Regularise>,
-    #[serde(default, skip_serializing_if = "Form::is_default")]
-    pub checkpoint: Form,
-    pub data: Vec<DataRecipe>,
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_false(key: &bool) -> bool {
-    !key
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(steps: &u64) -> bool {
-    *steps == 0
-}
-
-fn every_10000() -> u64 {
-    10_000
-}
-
-fn every_1000() -> u64 {
-    1000
-}
 
 /// Folder of generators that are kept on the way.
 const KEPT: &str = "steps";
@@ -108,92 +39,27 @@ const KEPT: &str = "steps";
 const SHOWN: i64 = 64;
 const SHOWN_POINTS: i64 = 4096;
 
-impl GanSettings {
-    pub fn replicas(&self) -> Vec<Replica> {
-        replica::replicas(&self.data, &self.seeds)
-    }
+/// The data sets and seeds of a run.
+pub fn replicas(settings: &GanSettings) -> Vec<Replica> {
+    replica::replicas(&settings.data, &settings.seeds)
+}
 
-    pub fn check(&self) -> Result<()> {
-        let distinct: std::collections::BTreeSet<_> = self.seeds.iter().collect();
-        ensure!(
-            !self.seeds.is_empty() && distinct.len() == self.seeds.len(),
-            "`seeds` must be a list of different seeds"
-        );
-        ensure!(
-            (1..=1 << 20).contains(&self.batch),
-            "`batch` is {}; it must be from 1 to 1048576",
-            self.batch
-        );
-        ensure!(self.grid_every > 0, "`grid-every` must be above 0");
-        ensure!(
-            self.keep_every != Some(0),
-            "`keep-every` must be above 0\nhint: leave it out to keep the finished generator alone"
-        );
-        self.objective.check()?;
-        let critic_steps = self.objective.critic_steps().unsigned_abs();
-        let steps = self.steps.saturating_mul(critic_steps);
-        for optimizer in self.optimizers() {
-            optimizer.check(steps)?;
-        }
-        self.network.check()?;
-        self.check_pairs()?;
-        ensure!(
-            (0.0..1.0).contains(&self.ema),
-            "`ema` is {}; it must be from 0 to below 1",
-            self.ema
-        );
-        Ok(())
+/// The data of the run, as its objective is shown it.
+pub fn load(settings: &GanSettings) -> Result<Vec<Loaded>> {
+    let loaded = replica::load(&settings.data)?;
+    if !settings.oracle {
+        return Ok(loaded);
     }
-
-    /// The generator's optimiser, and the critic's where it has another.
-    fn optimizers(&self) -> impl Iterator<Item = OptimizerSettings> {
-        std::iter::once(self.optimizer).chain(self.critic_optimizer)
-    }
-
-    /// Refuses settings that do not go together.
-    fn check_pairs(&self) -> Result<()> {
-        let biggan = matches!(self.network, NetworkSettings::BigGan(_));
-        ensure!(
-            biggan || self.precision != Precision::Bf16,
-            "`precision` is `bf16`, which generators of fully connected layers do not have\nhint: precision = \"tf32\""
-        );
-        if let Some(regularise) = &self.regularise {
-            ensure!(
-                biggan,
-                "`regularise` is for hinge objectives, and `network` states no BigGAN\nhint: remove `regularise`"
-            );
-            regularise.check()?;
-        }
-        for optimizer in self.optimizers() {
-            ensure!(
-                self.checkpoint.optimizer || optimizer.is_constant(),
-                "`checkpoint.optimizer` is false: an optimiser that starts again cannot follow a schedule or a warm-up\nhint: schedule = \"constant\" without `warm-up`, or leave `checkpoint` out"
-            );
-        }
-        ensure!(
-            !self.oracle || self.objective.conditional(),
-            "`oracle` shows joint classes, and this objective is shown none\nhint: `hinge-projection`, `hinge-ac-gan` or `hinge-cp-gan`"
-        );
-        Ok(())
-    }
-
-    /// The data of the run, as its objective is shown it.
-    pub fn load(&self) -> Result<Vec<Loaded>> {
-        let loaded = replica::load(&self.data)?;
-        if !self.oracle {
-            return Ok(loaded);
-        }
-        let shown: Vec<Loaded> = loaded
-            .into_iter()
-            .map(joint_classes::shown)
-            .collect::<Result<_>>()?;
-        let classes = &shown[0].train.labels;
-        ensure!(
-            shown.iter().all(|other| other.train.labels == *classes),
-            "the data sets have different joint classes, so no oracle is shown both\nhint: put them into two run files"
-        );
-        Ok(shown)
-    }
+    let shown: Vec<Loaded> = loaded
+        .into_iter()
+        .map(joint_classes::shown)
+        .collect::<Result<_>>()?;
+    let classes = &shown[0].train.labels;
+    ensure!(
+        shown.iter().all(|other| other.train.labels == *classes),
+        "the data sets have different joint classes, so no oracle is shown both\nhint: put them into two run files"
+    );
+    Ok(shown)
 }
 
 /// The shape of items, as bundles state it.
@@ -215,7 +81,7 @@ pub fn objective(
     loaded: &[Loaded],
     device: Device,
 ) -> Result<Box<dyn Objective>> {
-    let replicas = settings.replicas();
+    let replicas = replicas(settings);
     let keys: Vec<u64> = replicas.iter().map(Replica::key).collect();
     let items = &loaded[0].train.items;
     // An oracle's classes are the joint ones already.
@@ -224,24 +90,27 @@ pub fn objective(
     } else {
         joint_classes::codes(&loaded[0])
     };
-    settings.objective.build(&Setup {
-        keys: &keys,
-        network: &settings.network,
-        optimizer: settings.optimizer,
-        critic_optimizer: settings.critic_optimizer,
-        precision: settings.precision,
-        regularise: &settings.regularise.clone().unwrap_or_default(),
-        steps: settings.steps,
-        critic_steps: settings.objective.critic_steps().unsigned_abs(),
-        batch: settings.batch,
-        ema: settings.ema,
-        ema_from: settings.ema_from,
-        shape: &items.shape,
-        joint: &joint,
-        picture: is_picture(items),
-        labels: loaded[0].train.labels.len() as i64,
-        device,
-    })
+    objectives::build(
+        &settings.objective,
+        &Setup {
+            keys: &keys,
+            network: &settings.network,
+            optimizer: settings.optimizer,
+            critic_optimizer: settings.critic_optimizer,
+            precision: settings.precision,
+            regularise: &settings.regularise.clone().unwrap_or_default(),
+            steps: settings.steps,
+            critic_steps: settings.objective.critic_steps().unsigned_abs(),
+            batch: settings.batch,
+            ema: settings.ema,
+            ema_from: settings.ema_from,
+            shape: &items.shape,
+            joint: &joint,
+            picture: is_picture(items),
+            labels: loaded[0].train.labels.len() as i64,
+            device,
+        },
+    )
 }
 
 /// Trains, resuming where the folder's checkpoint stands, and exports every replica's generators.
@@ -251,8 +120,8 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
     if folder.finished() {
         return Ok(());
     }
-    let loaded = settings.load()?;
-    let replicas = settings.replicas();
+    let loaded = load(settings)?;
+    let replicas = replicas(settings);
     let keys: Vec<u64> = replicas.iter().map(Replica::key).collect();
     let plan = Plan {
         what: "generator",
@@ -367,7 +236,7 @@ fn shown_latents(replicas: &[Replica], count: i64, output: &Output) -> Tensor {
     let latent = output.network.latent();
     let keys: Vec<u64> = replicas
         .iter()
-        .map(|replica| noise::key(replica.key(), Purpose::Shown, ""))
+        .map(|replica| noise::key(replica.key(), Purpose::Shown, UNNAMED))
         .collect();
     let pairs = (count * latent + 1) / 2;
     noise::normal(&keys, 0, pairs, device)
@@ -462,13 +331,13 @@ fn export_all(
 }
 
 /// What the numbers of classes mean, for every file that takes one.
-fn class_names(outputs: &[Output], data: &Loaded) -> BTreeMap<&'static str, Vec<String>> {
+fn class_names(outputs: &[Output], data: &Loaded) -> ClassNames {
     let names = |output: &Output| match &output.code {
         Code::None | Code::Fixed(_) => None,
         Code::Class => Some(data.train.labels.names().map(str::to_owned).collect()),
         Code::Rows(_) => Some(joint_classes::names(data)),
     };
-    let pair = |output: &Output| Some((output.file, names(output)?));
+    let pair = |output: &Output| Some((output.file.to_owned(), names(output)?));
     outputs.iter().filter_map(pair).collect()
 }
 

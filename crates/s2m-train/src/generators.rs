@@ -15,24 +15,24 @@ use s2m_model::bundle::{Generator, sha256};
 use s2m_model::disk::{read_plain, read_plain_text};
 use s2m_model::manifest::{GeneratorEntry, Provenance};
 use s2m_model::networks::{Renderer, Requested};
-use s2m_runs::ClassifierSettings;
 use s2m_runs::classifier::{DEFAULT_ITEMS, JointChoice, OwnGenerator, TrunkSettings};
 use s2m_runs::folder::{DONE, GENERATOR, RUN_FILE, WEIGHTS};
+use s2m_runs::objective::ObjectiveSettings;
+use s2m_runs::{ClassifierSettings, GanSettings};
 use s2m_show::talk::Forecast;
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::checkpoint::Checkpoint;
-use crate::classifier::as_written;
 use crate::device::Machine;
 use crate::feed::{Feed, Pool};
 use crate::frozen::Frozen;
-use crate::gan::{self, GanSettings};
+use crate::gan;
 use crate::networks::given;
 use crate::noise::{self, Draws, Needs, Noise};
-use crate::objectives::{Code, ObjectiveSettings, Output};
+use crate::objectives::{Code, Output};
 use crate::parameters::Parameters;
 use crate::progress::Progress;
-use crate::replica::{self, Replica, is_picture, titles};
+use crate::replica::{self, Replica, as_written, is_picture, titles};
 
 /// Items that are made at a time.
 const PIECE: usize = 1024;
@@ -141,7 +141,7 @@ impl Subjects {
     pub fn open(settings: &ClassifierSettings) -> Result<Self> {
         let origin = origin_of(settings)?;
         let (mut recipes, replicas) = match &origin {
-            Origin::Run(gan) => (gan.data.clone(), gan.replicas()),
+            Origin::Run(gan) => (gan.data.clone(), gan::replicas(gan)),
             Origin::Own(own, data) => {
                 let recipes = vec![(**data).clone()];
                 let replicas = replica::replicas(&recipes, &[own.seed]);
@@ -264,12 +264,12 @@ impl Generators {
                 }
                 let weights = Checkpoint::read(&file)?;
                 ensure!(
-                    weights.fact("replicas")? == titles(&gan.replicas()),
+                    weights.fact("replicas")? == titles(&gan::replicas(gan)),
                     "`{}` holds other data sets or seeds than the run file beside it",
                     file.display()
                 );
                 let rows: Vec<i64> = (0_i64..)
-                    .zip(gan.replicas())
+                    .zip(gan::replicas(gan))
                     .filter(|(_, replica)| uses(settings, replica))
                     .map(|(row, _)| row)
                     .collect();
@@ -335,7 +335,13 @@ impl Generators {
     /// Items of a GAN run, drawn as at every step, but once.
     fn features_of_run(&self, frozen: &Frozen) -> Result<Made> {
         let feed = Feed::new(&self.loaded, &self.replicas, frozen.real.shallow_clone());
-        let key = |replica: &Replica| noise::key(replica.key(), noise::Purpose::Weights, "made");
+        let key = |replica: &Replica| {
+            noise::key(
+                replica.key(),
+                noise::Purpose::Weights,
+                streams::training::MADE,
+            )
+        };
         let keys: Vec<u64> = self.replicas.iter().map(key).collect();
         let (count, piece) = (i64::from(DEFAULT_ITEMS), PIECE as i64);
         let mut numbers = Noise::new(&keys, self.needs(piece), feed.device());

@@ -19,6 +19,7 @@ pub mod generators;
 pub mod graph;
 pub mod joint;
 pub mod joint_classes;
+mod labelling;
 pub mod losses;
 pub mod networks;
 pub mod noise;

@@ -7,25 +7,14 @@
 //!
 //! Reference: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
 
+pub use s2m_core::streams::training::Purpose;
+use s2m_core::streams::training::UNNAMED;
 use tch::{Device, Kind, Tensor};
 
 /// Step between counters: the golden ratio in 64 bits, odd.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 const FIRST: u64 = 0xBF58_476D_1CE4_E5B9;
 const SECOND: u64 = 0x94D0_49BB_1331_11EB;
-
-/// What the numbers are for; each purpose is a stream of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// First weights of a network, told apart by the network's name.
-    Weights,
-    /// Latents.
-    Normal,
-    /// Choices of items and mixing shares.
-    Uniform,
-    /// Latents of pictures and held-out checks.
-    Shown,
-}
 
 /// SplitMix64's output function.
 fn mix(mut word: u64) -> u64 {
@@ -36,7 +25,7 @@ fn mix(mut word: u64) -> u64 {
 
 /// The key of a stream: one replica's seed, a purpose, and a name within the purpose.
 pub fn key(seed: u64, purpose: Purpose, name: &str) -> u64 {
-    let start = mix(seed.wrapping_add(GAMMA)) ^ mix(purpose as u64 + 1);
+    let start = mix(seed.wrapping_add(GAMMA)) ^ mix(purpose.number());
     name.bytes()
         .fold(mix(start), |key, byte| mix(key ^ u64::from(byte)))
 }
@@ -119,7 +108,7 @@ const WORDS_CPU: i64 = 1 << 18;
 impl Noise {
     /// Streams for the given seeds, one per replica.
     pub fn new(seeds: &[u64], needs: Needs, device: Device) -> Self {
-        let keys = |purpose| seeds.iter().map(|&s| key(s, purpose, "")).collect();
+        let keys = |purpose| seeds.iter().map(|&s| key(s, purpose, UNNAMED)).collect();
         let budget = if device.is_cuda() {
             WORDS_CUDA
         } else {

@@ -6,21 +6,21 @@ use anyhow::{Context as _, Result, bail};
 use s2m_data::Dataset;
 use s2m_data::recipe::Loaded;
 use s2m_model::onnx::graph::{self, GraphBuilder};
-use s2m_runs::folder::{REFEREE, REFEREE_SETTINGS};
+use s2m_runs::folder::{REFEREE, REFEREE_FOUND, REFEREE_SETTINGS, RefereeFound};
+use s2m_runs::gan::Form;
 use s2m_runs::parts::{Augment, Precision};
+use s2m_runs::referee::Answers;
 use s2m_runs::{Done, Judges, RefereeSettings};
-use serde_json::json;
 use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::augment;
-use crate::checkpoint::Form;
-use crate::classifier::cross_entropy;
 use crate::device::Machine;
 use crate::export::{self, Input};
 use crate::folder::{RunFolder, write_whole};
 use crate::networks::classifier::Trunk;
 use crate::networks::{Mode, linear, linear_onnx};
 use crate::noise::{Draws, Needs};
+use crate::objectives::cross_entropy;
 use crate::objectives::mean;
 use crate::parameters::{Parameters, Spec};
 use crate::replica::{Replica, scaled};
@@ -176,17 +176,19 @@ pub fn train(settings: &RefereeSettings, out: &Path, machine: &Machine) -> Resul
     let file = export::stored(settings.stored, file)?;
     write_whole(&folder.join(REFEREE), &file)?;
     folder.write_json(
-        "referee.json",
-        &json!({ "test_accuracy": test, "validation_accuracy": validation, "classes": answers }),
+        REFEREE_FOUND,
+        &RefereeFound {
+            classes: answers,
+            test_accuracy: test,
+            validation_accuracy: validation,
+        },
     )?;
     if judges == Judges::Labels {
-        let names: Vec<&str> = data.train.labels.names().collect();
-        let said = toml::Table::from_iter([
-            ("classes".to_owned(), judges.output().into()),
-            ("kind".to_owned(), "each".into()),
-            ("names".to_owned(), names.into()),
-        ]);
-        write_whole(&folder.join(REFEREE_SETTINGS), said.to_string().as_bytes())?;
+        let answers = Answers::of(judges, data.train.labels.names());
+        write_whole(
+            &folder.join(REFEREE_SETTINGS),
+            toml::to_string(&answers)?.as_bytes(),
+        )?;
     }
     let done = Done::new(1, (taken.steps, taken.seconds), machine.name());
     folder.finish(difference, done)

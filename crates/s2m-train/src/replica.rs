@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use s2m_data::recipe::{DataRecipe, Loaded};
 use s2m_data::{Items, Values};
 use s2m_runs::folder;
+use tch::Tensor;
 
 use crate::noise;
 
@@ -96,6 +97,11 @@ pub fn scaled(items: &Items) -> Vec<f32> {
             .collect(),
         Values::Floats(floats) => floats.clone(),
     }
+}
+
+/// Pictures rounded to the 256 levels of a file, as the scoring graph rounds them.
+pub fn as_written(items: &Tensor) -> Tensor {
+    ((items + 1.0) * 127.5).round().clamp(0.0, 255.0) * (2.0 / 255.0) - 1.0
 }
 
 /// Whether items are pictures.

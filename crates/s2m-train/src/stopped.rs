@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use s2m_runs::outline::SIZES;
 use toml::Table;
 
 /// A loss that is no number: the training ran, and there is no result.
@@ -66,15 +67,6 @@ const NO_MEMORY: [&str; 3] = [
     "out of memory",
     "can't allocate memory",
     "not enough memory",
-];
-
-/// Keys of a run file that take memory, with where they stand.
-const SIZES: [&[&str]; 5] = [
-    &["batch"],
-    &["network", "channels"],
-    &["network", "critic-channels"],
-    &["network", "width"],
-    &["network", "hidden"],
 ];
 
 /// A key with its value, as `batch` (now 64).

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use s2m_runs::folder::Logged;
+use s2m_runs::gan::Form;
 use s2m_show::talk::Forecast;
-use serde_json::{Map, Value, json};
 use tch::Tensor;
 
-use crate::checkpoint::{self, Checkpoint, Form};
+use crate::checkpoint::{self, Checkpoint};
 use crate::device::Machine;
 use crate::folder::RunFolder;
 use crate::losses::Losses;
@@ -124,10 +125,13 @@ pub fn run(
             let means = losses.take(plan.replicas)?;
             for (replica, values) in plan.replicas.iter().zip(&means) {
                 let named = names.iter().zip(values);
-                let values: Map<String, Value> = named
-                    .map(|(name, value)| ((*name).to_owned(), json!(value)))
-                    .collect();
-                log.write(&json!({ "step": done, "replica": replica.title(), "losses": values }))?;
+                log.write(&Logged {
+                    losses: named
+                        .map(|(name, value)| ((*name).to_owned(), *value))
+                        .collect(),
+                    replica: replica.title(),
+                    step: done,
+                })?;
             }
             progress.at(done, names, &means[0]);
         } else if saves {

@@ -21,16 +21,15 @@ use crate::adapt::{AdaptChoice, Stored};
 use crate::drawing::{Drawing, Job};
 use crate::error::Error;
 use crate::model::Model;
+use crate::plan::{Kept, Planned};
 use crate::pool::Pool;
 use crate::presence;
 use crate::progress::{Progress, Silent};
 use crate::report::Report;
 use crate::samplers::SamplerChoice;
 use crate::samples::{Draw, Maker, Samples};
-use crate::scored::count;
-use crate::session::{Kept, Planned, Session};
+use crate::session::Session;
 use crate::settings::SampleSettings;
-use crate::stream::Stream;
 
 /// A query and how to draw it; made by [`Model::query`].
 #[derive(Debug, Clone)]
@@ -42,8 +41,16 @@ pub struct Ask {
     proposal: Option<PathBuf>,
 }
 
+impl Model {
+    /// Asks for items that satisfy a boolean combination of labels.
+    pub fn query(&self, text: &str) -> Result<Ask, Error> {
+        let query = Query::parse(text, self.bundle().labels())?;
+        Ok(Ask::new(self.clone(), query))
+    }
+}
+
 impl Ask {
-    pub(crate) fn new(model: Model, query: Query) -> Self {
+    fn new(model: Model, query: Query) -> Self {
         Self {
             model,
             query,
@@ -162,19 +169,6 @@ impl Ask {
         })
     }
 
-    /// Samples in batches, as they are accepted, as many as are taken out.
-    ///
-    /// A short draw fixes the sampler's settings first, and all samples then have one law: the error that
-    /// [`Stream::report`] states is that of each. Memory does not grow with what is taken.
-    pub fn stream(&self, batch: usize) -> Result<Stream, Error> {
-        self.stream_with(batch, &Silent)
-    }
-
-    /// The same, telling somebody how far the short draw is.
-    pub fn stream_with(&self, batch: usize, progress: &dyn Progress) -> Result<Stream, Error> {
-        Stream::open(self, batch, progress)
-    }
-
     /// What is asked for.
     pub fn query(&self) -> &Query {
         &self.query
@@ -268,6 +262,13 @@ pub(crate) fn check(
         ));
     }
     Ok(())
+}
+
+/// A number of samples, at least one.
+pub(crate) fn count(samples: usize) -> Result<NonZeroUsize, Error> {
+    NonZeroUsize::new(samples).ok_or_else(|| {
+        Error::Setting("no samples were asked for; it must be at least 1".to_owned())
+    })
 }
 
 /// Proposals that were kept, before items are made of them.

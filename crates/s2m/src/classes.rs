@@ -22,11 +22,13 @@ use crate::pool::Pool;
 use crate::presence;
 use crate::progress::Progress;
 use crate::reach::Reach;
-use crate::sample::MAX_JOINT_LABELS;
 use crate::sequence::Sequence;
 use crate::session::{Machine, Session};
 use crate::settings::{DEFAULT_TV, SampleSettings};
 use crate::weigh;
+
+/// Most labels for which all joint classes are listed or drawn.
+pub const MAX_JOINT_LABELS: usize = 10;
 
 /// Proposals looked at where there is no bank and nothing else is said.
 pub const DEFAULT_PROPOSALS: usize = 1 << 16;

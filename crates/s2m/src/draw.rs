@@ -13,12 +13,11 @@ use s2m_model::disk::Column;
 
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::presence::Cause;
 use crate::progress::Progress;
-use crate::report::AppliedCalibration;
+use crate::refusal::Cause;
 use crate::samplers::SamplerChoice;
 use crate::sequence::Sequence;
-use crate::weigh::Weighed;
+use crate::weigh::{AppliedCalibration, Weighed};
 
 /// Rows weighed by one thread before another is worth starting.
 const ROWS_PER_THREAD: usize = 1 << 13;

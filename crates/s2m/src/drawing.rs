@@ -6,47 +6,23 @@ use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 
 use s2m_core::diagnostics::{Mean, WeightSummary, summarise};
-use s2m_core::samplers::{Draw, Failure};
+use s2m_core::samplers::Draw;
 use s2m_core::setting::Setting;
-use s2m_core::weight::Weighting;
 use s2m_model::disk::Column;
 
 use crate::adapt::{Record, missing_part};
 use crate::draw::{Drawn, Target, Watch, draw_watched};
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::presence::{self, Cause};
+use crate::presence;
 use crate::progress::Progress;
 use crate::purity::{self, Purity};
 use crate::reach::Reach;
+use crate::refusal::Refusal;
 use crate::report::{AppliedCalibration, Report, RuleName, Shared};
-use crate::samplers::{Details, SamplerChoice};
+use crate::samplers::Details;
 use crate::session::Session;
 use crate::settings::SampleSettings;
-
-/// Why a query has no samples, and what to try.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("`{query}`: {failure}\nhint: {advice}")]
-pub struct Refusal {
-    /// The query as typed.
-    pub query: String,
-    /// Why.
-    pub failure: Cause,
-    /// What to try.
-    pub advice: String,
-}
-
-impl Refusal {
-    /// What a sampler that found no samples comes to.
-    pub fn of(failure: Failure, weighting: &Weighting, sampler: SamplerChoice) -> Self {
-        let advice = sampler.advice(&failure, weighting.floor(), weighting.margin());
-        Self {
-            query: weighting.query().text().to_owned(),
-            failure: failure.into(),
-            advice,
-        }
-    }
-}
 
 /// A query that is ready to be drawn.
 pub(crate) struct Job<'j> {

@@ -16,17 +16,18 @@ use serde::{Deserialize, Serialize};
 use crate::adapt::{Record, Stored};
 use crate::cover;
 use crate::draw::{Claim, Target, claimed, draw, unclaimed};
-use crate::drawing::Refusal;
 use crate::error::Error;
 use crate::model::Model;
 use crate::models;
 use crate::output::csv_fields;
+use crate::plan::Planned;
 use crate::pool::{Origin, Pool};
 use crate::progress::Progress;
+use crate::refusal::Refusal;
 use crate::report::{Report, RuleName, Shared, Taken};
 use crate::sample::PROPOSAL;
 use crate::samplers::Details;
-use crate::session::{Machine, Planned, Session};
+use crate::session::{Machine, Session};
 use crate::settings::SampleSettings;
 use crate::weigh::weigh;
 
@@ -217,10 +218,7 @@ impl Run {
             let claim = |taken: &Taken| claim(&session, taken, shared.log_room);
             target.claims = shared.before.iter().map(claim).collect::<Result<_, _>>()?;
         }
-        let log_cap = match record.details {
-            Details::Reject { log_cap, .. } => Some(log_cap),
-            Details::Mh { .. } | Details::Resample { .. } => None,
-        };
+        let log_cap = record.details.log_cap();
         Ok(Self {
             session,
             pool,

@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
 use s2m_model::networks::RunSettings;
 
-use crate::ask::Ask;
 use crate::error::Error;
 use crate::models;
 use crate::session::{Machine, Session, open_bank};
@@ -74,12 +72,6 @@ impl Model {
     /// Its labels, in the order of all lists of labels.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         self.bundle.labels().names()
-    }
-
-    /// Asks for items that satisfy a boolean combination of labels.
-    pub fn query(&self, text: &str) -> Result<Ask, Error> {
-        let query = Query::parse(text, self.bundle.labels())?;
-        Ok(Ask::new(self.clone(), query))
     }
 
     /// Makes sure that a bank holds proposals of this model, and of a seed where one is given.

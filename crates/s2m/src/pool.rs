@@ -19,11 +19,11 @@ use s2m_model::latents::LatentSource;
 use s2m_model::logits::{Logits, RowShape};
 use s2m_model::networks::{Requested, RunSettings, Scorer};
 use s2m_model::runtime::Runtime;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::pace::Pace;
 use crate::progress::Progress;
-use crate::report::RuleName;
 
 /// Which class a conditional generator is given for proposal `k`.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +63,16 @@ impl ClassRule {
             }
         }
     }
+}
+
+/// How classes are dealt out to proposals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleName {
+    /// Drawn from the proposal's own random number, among the classes asked for.
+    Drawn,
+    /// The number modulo the number of classes, as in a bank.
+    Cycled,
 }
 
 /// What some proposals are drawn from.

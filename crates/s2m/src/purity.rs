@@ -12,8 +12,8 @@ use s2m_model::disk::Column;
 use crate::draw::{Target, item_posterior, pieces, weigh_first};
 use crate::error::Error;
 use crate::pool::Pool;
-use crate::presence::Cause;
 use crate::progress::Progress;
+use crate::refusal::Cause;
 
 /// What is predicted for samples: the mean probability that they are right.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapt::Record;
 use crate::draw::{Claim, Target};
+pub use crate::pool::RuleName;
 use crate::reach::Reach;
+use crate::refusal::Refusal;
 use crate::samplers::Details;
 use crate::settings::SampleSettings;
+pub use crate::weigh::AppliedCalibration;
 
 /// Everything about one draw that can be traced later.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -103,6 +106,9 @@ pub struct Report {
     pub seconds: f64,
 }
 
+/// How one query ended: samples were written, or the answer is no and nothing was.
+pub type Answer = Result<Report, Refusal>;
+
 /// How proposals are shared with queries that are drawn with this one, so that none goes to two of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shared {
@@ -145,43 +151,4 @@ pub struct Taken {
     /// Classes that it asked of a conditional generator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
-}
-
-/// How classes are dealt out to proposals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RuleName {
-    /// Drawn from the proposal's own random number, among the classes asked for.
-    Drawn,
-    /// The number modulo the number of classes, as in a bank.
-    Cycled,
-}
-
-/// The calibration that was in force for the query.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct AppliedCalibration {
-    /// Which posterior weighs items: `joint`, or `levels` of the class head.
-    pub posterior: &'static str,
-    /// Temperature of the joint head; null for `levels`.
-    pub joint_temperature: Option<f64>,
-    /// Networks that had no part in selecting and correct the predicted purity; zero for none.
-    pub members: usize,
-    /// Temperature of the class head.
-    pub class_temperature: f64,
-    /// Temperature of the fake-class head.
-    pub fake_class_temperature: f64,
-    /// Temperature of the discriminator, after its correction.
-    pub real_temperature: f64,
-    /// Correction of the discriminator: `temperature` alone, `platt` or `isotonic`.
-    pub real_correction: &'static str,
-    /// Whether an audit corrects the predicted purity.
-    pub audited: bool,
-    /// Clip of the odds; null for none.
-    pub odds_clip: Option<f64>,
-    /// Odds above this count as this; null for no cap.
-    pub odds_cap: Option<f64>,
-    /// Exclusion margin.
-    pub margin: f64,
-    /// Least posterior of the query.
-    pub floor: f64,
 }

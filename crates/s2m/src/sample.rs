@@ -10,17 +10,20 @@ use s2m_model::bundle::{Bundle, sha256};
 
 use crate::adapt::Stored;
 use crate::ask;
+pub use crate::classes::MAX_JOINT_LABELS;
 use crate::draw::{Claim, weigh_first};
-use crate::drawing::{Job, Others, Refusal};
+use crate::drawing::{Job, Others};
 use crate::error::Error;
 use crate::models;
 use crate::output::{Existing, Kind, Plan, Staging};
+use crate::plan::{Kept, Planned};
 use crate::pool::Pool;
 use crate::presence;
 use crate::progress::Progress;
+pub use crate::report::Answer;
 use crate::report::Report;
 use crate::samplers::{Details, SamplerChoice};
-use crate::session::{Kept, Machine, Planned, Session};
+use crate::session::{Machine, Session};
 use crate::settings::SampleSettings;
 use crate::weigh::{Weighed, weigh};
 use crate::write::{write_folder, write_joint_summary};
@@ -59,9 +62,6 @@ pub enum Wanted<'a> {
     /// Samples of every joint class.
     AllJoint,
 }
-
-/// How one query ended: samples were written, or the answer is no and nothing was.
-pub type Answer = Result<Report, Refusal>;
 
 /// Draws what was asked for; one answer per query, in their order.
 pub fn sample(request: &Request<'_>, progress: &dyn Progress) -> Result<Vec<Answer>, Error> {
@@ -135,9 +135,6 @@ fn queries(wanted: Wanted<'_>, bundle: &Bundle) -> Result<Vec<Query>, Error> {
         ))),
     }
 }
-
-/// Most labels for which all joint classes are listed or drawn.
-pub const MAX_JOINT_LABELS: usize = 10;
 
 fn draw_all(
     request: &Request<'_>,

@@ -4,11 +4,13 @@
 
 use std::num::NonZeroUsize;
 
-use s2m_core::samplers::{Failure, Goal, Info, Sampler, mh, reject, resample};
+use s2m_core::samplers::{Failure, Goal, History, Info, Sampler, mh, reject, resample};
 use s2m_core::setting::Setting;
+use s2m_core::weight::Weighting;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::refusal::Refusal;
 
 /// Total variation distance wanted when nothing else is said.
 pub const DEFAULT_TV: f64 = 0.01;
@@ -48,6 +50,9 @@ pub const NAMES: [(&str, &str); 3] = [
     ("mh", "The paper's Metropolis-Hastings"),
     ("resample", "Systematic resampling out of one pool"),
 ];
+
+/// These names in a sentence.
+pub(crate) const NAMED: &str = "`reject`, `mh` or `resample`";
 
 /// Options of all samplers, as they are typed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -142,6 +147,25 @@ impl SamplerChoice {
         }
     }
 
+    /// Refuses a sampler that cannot go on without an end.
+    pub(crate) fn check_endless(self) -> Result<(), Error> {
+        if let Self::Resample { .. } = self {
+            return Err(Error::Setting(
+                "`resample` draws out of one pool of proposals, and a stream has no end\nhint: take `reject` or `mh`"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The distance from the target that is asked for; none where it is not the sampler that keeps to one.
+    pub(crate) fn distance(self) -> Option<f64> {
+        match self {
+            Self::Reject { tv } | Self::MhAuto { tv } => Some(tv),
+            Self::Mh { .. } | Self::Resample { .. } => None,
+        }
+    }
+
     /// What to try where this sampler found no samples, with this floor on the posterior and this margin.
     pub(crate) fn advice(self, failure: &Failure, floor: f64, margin: f64) -> String {
         const MADE: &str = "check `s2m classes` for what the generator makes";
@@ -173,6 +197,18 @@ impl SamplerChoice {
                 Setting("unique"),
                 Setting("sampler").to("reject")
             ),
+        }
+    }
+}
+
+impl Refusal {
+    /// What a sampler that found no samples comes to.
+    pub fn of(failure: Failure, weighting: &Weighting, sampler: SamplerChoice) -> Self {
+        let advice = sampler.advice(&failure, weighting.floor(), weighting.margin());
+        Self {
+            query: weighting.query().text().to_owned(),
+            failure: failure.into(),
+            advice,
         }
     }
 }
@@ -214,6 +250,16 @@ pub enum Details {
     },
 }
 
+impl Details {
+    /// Log of the cap on weights; none for a sampler without one.
+    pub(crate) fn log_cap(self) -> Option<f64> {
+        match self {
+            Self::Reject { log_cap, .. } => Some(log_cap),
+            Self::Mh { .. } | Self::Resample { .. } => None,
+        }
+    }
+}
+
 impl From<&Info> for Details {
     fn from(info: &Info) -> Self {
         match info {
@@ -234,6 +280,53 @@ impl From<&Info> for Details {
                 effective: info.effective,
                 bias: info.bias,
             },
+        }
+    }
+}
+
+/// What decides about a proposal, once it is fixed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Rule {
+    Cap(f64),
+    Steps(NonZeroUsize),
+}
+
+impl Rule {
+    /// As a draw has fixed it; none for a sampler that decides about a pool as a whole.
+    pub(crate) fn of(info: &Info) -> Option<Self> {
+        match info {
+            Info::Mh(info) => NonZeroUsize::new(info.steps).map(Self::Steps),
+            Info::Reject(info) => Some(Self::Cap(info.log_cap)),
+            Info::Resample(_) => None,
+        }
+    }
+
+    /// Positions among those given, counted from the first of them, whose proposals are samples.
+    pub(crate) fn kept(self, log_weights: &[f64], log_uniforms: &[f64]) -> Vec<usize> {
+        match self {
+            Self::Cap(log_cap) => {
+                let both = log_weights.iter().zip(log_uniforms).enumerate();
+                let accepted = both.filter(|(_, (w, u))| reject::accepts(**w, **u, log_cap));
+                accepted.map(|(position, _)| position).collect()
+            }
+            Self::Steps(steps) => {
+                let history = History {
+                    log_weights: &log_weights,
+                    log_uniforms: &log_uniforms,
+                };
+                mh::chain_ends(history, steps)
+                    .into_iter()
+                    .flatten()
+                    .collect()
+            }
+        }
+    }
+
+    /// As many positions, or more, as are decided together.
+    pub(crate) fn whole(self, positions: usize) -> usize {
+        match self {
+            Self::Cap(_) => positions,
+            Self::Steps(steps) => positions.next_multiple_of(steps.get()),
         }
     }
 }

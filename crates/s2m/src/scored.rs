@@ -1,10 +1,9 @@
 //! Proposals that are scored once, in memory, for many queries; a bank keeps them on disk.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::ask::Ask;
+use crate::ask::{Ask, count};
 use crate::classes::{self, Found};
 use crate::drawing::Job;
 use crate::error::Error;
@@ -135,10 +134,3 @@ impl Ask {
 
 /// What proposals in memory are not.
 pub(crate) const ELSEWHERE: &str = "scored proposals are the prior's, of one model; a bank, an adapted proposal and another model have their own";
-
-/// A number of samples, at least one.
-pub(crate) fn count(samples: usize) -> Result<NonZeroUsize, Error> {
-    NonZeroUsize::new(samples).ok_or_else(|| {
-        Error::Setting("no samples were asked for; it must be at least 1".to_owned())
-    })
-}

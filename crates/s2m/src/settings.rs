@@ -3,7 +3,7 @@
 use s2m_model::manifest::PosteriorName;
 use serde::{Deserialize, Serialize};
 
-use crate::adapt::AdaptChoice;
+use crate::method::AdaptChoice;
 pub use crate::samplers::DEFAULT_TV;
 use crate::samplers::SamplerChoice;
 

@@ -9,16 +9,17 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Instant;
 
-use s2m_core::samplers::{Failure, History, Info, mh, reject};
+use s2m_core::samplers::Failure;
 
 use crate::ask::Ask;
 use crate::draw::{Target, look};
-use crate::drawing::{Job, Refusal};
+use crate::drawing::Job;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::progress::{Progress, Silent};
+use crate::refusal::Refusal;
 use crate::report::Report;
-use crate::samplers::SamplerChoice;
+use crate::samplers::Rule;
 use crate::samples::{Maker, Samples};
 use crate::session::Session;
 
@@ -48,54 +49,26 @@ pub struct Stream {
     ended: bool,
 }
 
-/// What decides about a proposal, once it is fixed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Rule {
-    Cap(f64),
-    Steps(NonZeroUsize),
-}
-
-impl Rule {
-    /// Positions among those given, counted from the first of them, whose proposals are samples.
-    fn kept(self, log_weights: &[f64], log_uniforms: &[f64]) -> Vec<usize> {
-        match self {
-            Self::Cap(log_cap) => {
-                let both = log_weights.iter().zip(log_uniforms).enumerate();
-                let accepted = both.filter(|(_, (w, u))| reject::accepts(**w, **u, log_cap));
-                accepted.map(|(position, _)| position).collect()
-            }
-            Self::Steps(steps) => {
-                let history = History {
-                    log_weights: &log_weights,
-                    log_uniforms: &log_uniforms,
-                };
-                mh::chain_ends(history, steps)
-                    .into_iter()
-                    .flatten()
-                    .collect()
-            }
-        }
+impl Ask {
+    /// Samples in batches, as they are accepted, as many as are taken out.
+    ///
+    /// A short draw fixes the sampler's settings first, and all samples then have one law: the error that
+    /// [`Stream::report`] states is that of each. Memory does not grow with what is taken.
+    pub fn stream(&self, batch: usize) -> Result<Stream, Error> {
+        self.stream_with(batch, &Silent)
     }
 
-    /// As many positions, or more, as are decided together.
-    fn whole(self, positions: usize) -> usize {
-        match self {
-            Self::Cap(_) => positions,
-            Self::Steps(steps) => positions.next_multiple_of(steps.get()),
-        }
+    /// The same, telling somebody how far the short draw is.
+    pub fn stream_with(&self, batch: usize, progress: &dyn Progress) -> Result<Stream, Error> {
+        Stream::open(self, batch, progress)
     }
 }
 
 impl Stream {
-    pub(crate) fn open(ask: &Ask, batch: usize, progress: &dyn Progress) -> Result<Self, Error> {
+    fn open(ask: &Ask, batch: usize, progress: &dyn Progress) -> Result<Self, Error> {
         let started = Instant::now();
         let session = ask.session()?;
-        if let SamplerChoice::Resample { .. } = session.settings.sampler {
-            return Err(Error::Setting(
-                "`resample` draws out of one pool of proposals, and a stream has no end\nhint: take `reject` or `mh`"
-                    .to_owned(),
-            ));
-        }
+        session.settings.sampler.check_endless()?;
         let Some(samples) = NonZeroUsize::new(batch.max(PILOT_SAMPLES)).filter(|_| batch > 0)
         else {
             return Err(Error::Setting(
@@ -112,11 +85,7 @@ impl Stream {
             others: None,
         };
         let (drawing, _) = job.draw(progress)?;
-        let rule = match &drawing.drawn.info {
-            Info::Mh(info) => NonZeroUsize::new(info.steps).map(Rule::Steps),
-            Info::Reject(info) => Some(Rule::Cap(info.log_cap)),
-            Info::Resample(_) => None,
-        };
+        let rule = Rule::of(&drawing.drawn.info);
         let report = drawing.report(&session, started.elapsed().as_secs_f64());
         let mut stream = Self {
             maker: Maker::open(&session)?,

@@ -205,7 +205,7 @@ const NUMBER: &str = "a number";
 /// What every setting must be.
 const WANTED: [(&str, &str); 24] = [
     ("seed", "a whole number, at least 0"),
-    ("sampler", "`reject`, `mh` or `resample`"),
+    ("sampler", samplers::NAMED),
     ("adapt", "`none`, `once`, `repeat` or `adaptive`"),
     ("density", "`corrected` or `paper`"),
     ("posterior", "`joint` or `levels`"),

@@ -7,13 +7,12 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use crate::ask::Ask;
+use crate::ask::{Ask, count};
 use crate::drawing::Job;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::samples::{Maker, Samples};
-use crate::scored::count;
 
 /// What happens while a query is drawn.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,9 +9,9 @@ use s2m_model::bundle::Bundle;
 use s2m_model::manifest::{
     AuditEntry, CalibrationEntry, CorrectionEntry, EnsembleEntry, FloorValue, PosteriorName,
 };
+use serde::Serialize;
 
 use crate::error::Error;
-use crate::report::AppliedCalibration;
 use crate::settings::{CalibrationChoice, DensityChoice, SampleSettings};
 
 /// The calibration that holds for a query, after all overrides.
@@ -139,6 +139,35 @@ fn by_query(
         }
     }
     Ok(entries.get("default").copied())
+}
+
+/// The calibration that was in force for the query.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AppliedCalibration {
+    /// Which posterior weighs items: `joint`, or `levels` of the class head.
+    pub posterior: &'static str,
+    /// Temperature of the joint head; null for `levels`.
+    pub joint_temperature: Option<f64>,
+    /// Networks that had no part in selecting and correct the predicted purity; zero for none.
+    pub members: usize,
+    /// Temperature of the class head.
+    pub class_temperature: f64,
+    /// Temperature of the fake-class head.
+    pub fake_class_temperature: f64,
+    /// Temperature of the discriminator, after its correction.
+    pub real_temperature: f64,
+    /// Correction of the discriminator: `temperature` alone, `platt` or `isotonic`.
+    pub real_correction: &'static str,
+    /// Whether an audit corrects the predicted purity.
+    pub audited: bool,
+    /// Clip of the odds; null for none.
+    pub odds_clip: Option<f64>,
+    /// Odds above this count as this; null for no cap.
+    pub odds_cap: Option<f64>,
+    /// Exclusion margin.
+    pub margin: f64,
+    /// Least posterior of the query.
+    pub floor: f64,
 }
 
 /// How a query weighs, and the calibration behind it.

@@ -21,7 +21,7 @@ use crate::output::{Existing, Kind, NpyWriter, Plan, Staging, csv, csv_field};
 use crate::pace::Pace;
 use crate::pool::Pool;
 use crate::progress::{Progress, Silent};
-use crate::sample::Answer;
+use crate::report::Answer;
 use crate::samples::{Draw, Known, Maker};
 use crate::session::Session;
 use crate::weigh::Weighed;

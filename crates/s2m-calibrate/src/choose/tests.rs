@@ -1,4 +1,4 @@
-use s2m_core::calibration::correction::{Choice, Corrected};
+use s2m_core::calibration::correction::{Choice, Corrected, Correction};
 use s2m_testkit::{exact, linear};
 
 use super::*;
@@ -22,7 +22,7 @@ fn rows(shown: &[(u32, u8)], real: f32) -> Rows {
         class: shown.iter().flat_map(row).collect(),
         real: shown.iter().map(|&(n, _)| logit(n, 7) + real).collect(),
         fake_class: Vec::new(),
-        sets: super::super::held_out::Sets::default(),
+        sets: crate::held_out::Sets::default(),
         labels: shown.iter().map(|&(_, label)| label).collect(),
         items: shown.iter().map(|&(item, _)| item).collect(),
     }
@@ -191,7 +191,7 @@ fn a_combination_that_no_item_has_is_absent() {
 /// Everything that a page can hold, with names that a browser might run.
 #[test]
 fn nothing_from_outside_becomes_part_of_the_page() {
-    use super::super::found::{AuditFound, Contamination, LabelPair};
+    use crate::found::{AuditFound, Contamination, LabelPair};
     const SCRIPT: &str = "<script>alert('x')</script>";
 
     let bundle = per_class();
@@ -245,28 +245,4 @@ fn nothing_from_outside_becomes_part_of_the_page() {
     assert!(page.contains("<td>25.00 % ± 1.00 %</td>"));
     assert!(page.contains("<th scope=\"col\">exclusion error<small>promised</small></th>"));
     assert_eq!(page.matches("<svg role=\"img\"").count(), 3);
-}
-
-#[test]
-fn sureness_is_the_mean_of_probabilities() {
-    let found = sureness(&[0.0, 0.0, 3.0_f32.ln(), 0.0], 2, 1.0);
-    assert!((found.mean_largest_probability - 0.625).abs() < 1e-7);
-    assert!((found.mean_probability[0] - 0.625).abs() < 1e-7);
-}
-
-#[test]
-fn estimates_keep_the_total_of_what_they_replace() {
-    let entry = |model| LabellingEntry {
-        model,
-        weights: vec![1.0, 1.0, 5.0],
-        observed: vec![0.4, 0.4, 0.2],
-    };
-    let log = [Some(3.0_f64.ln()), Some(0.0), None];
-    let one_of = estimated_weights(&entry(LabellingModel::OneOf), &log);
-    assert!((one_of[0].unwrap() - 1.5).abs() < 1e-12);
-    assert!((one_of[1].unwrap() - 0.5).abs() < 1e-12);
-    assert_eq!(one_of[2], None);
-    // Shown three times as readily for its prior: its prior is a third.
-    let per_class = estimated_weights(&entry(LabellingModel::PerClass), &log);
-    assert!((per_class[0].unwrap() - 0.5).abs() < 1e-12);
 }

@@ -121,6 +121,12 @@ impl Chosen {
     }
 }
 
+/// The share of its effective items that every joint class keeps: as asked for, or what likeness may cost, at most
+/// [`LEAST_SHARE`].
+pub fn least_of_a_class(likeness: Option<f64>, asked: Option<f64>) -> f64 {
+    asked.unwrap_or_else(|| likeness.unwrap_or(1.0).min(LEAST_SHARE))
+}
+
 /// Log weights of capped odds, kept within the clip.
 pub fn log_weights(log_odds: &[f64], cap: f64, clip: f64) -> Vec<f64> {
     let odds = OddsUse {
@@ -491,5 +497,13 @@ mod tests {
                 "odds used as they are"
             ]
         );
+    }
+
+    #[test]
+    fn what_was_asked_for_decides_the_share_of_a_class() {
+        assert_eq!(least_of_a_class(None, None), LEAST_SHARE);
+        assert_eq!(least_of_a_class(Some(0.4), None), LEAST_SHARE);
+        assert_eq!(least_of_a_class(Some(0.05), None), 0.05);
+        assert_eq!(least_of_a_class(Some(0.05), Some(0.65)), 0.65);
     }
 }

@@ -19,8 +19,8 @@
 use thiserror::Error;
 
 use crate::density::{Labelling, Levels};
+use crate::logits::LogitError;
 use crate::query::Query;
-use crate::weight::LogitError;
 
 /// A margin below 1 is lowered by this share, so that rounding in the levels cannot give weight to
 /// an item whose ratio is the margin itself.
@@ -121,6 +121,40 @@ pub fn exclusion_margin(log_ratios: &[f64], delta: f64) -> Result<Margin, Margin
         rank,
         items,
     })
+}
+
+/// Exclusion errors from here on promise nothing worth having.
+const LOOSEST: f64 = 0.5;
+
+/// The exclusion error by which a margin is chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Loosened {
+    /// This one leaves enough generated items, or none does better.
+    Enough(f64),
+    /// Even this one leaves too few.
+    TooDear(f64),
+}
+
+/// The error that was asked for, doubled until the margin by these items leaves `least_kept` of the effective share of
+/// generated items without one; `share` gives that share at a margin.
+pub fn loosened<E>(
+    log_ratios: &[f64],
+    asked: f64,
+    least_kept: f64,
+    share: impl Fn(f64) -> Result<f64, E>,
+) -> Result<Loosened, E> {
+    let mut error = asked;
+    let alone = share(1.0)?;
+    while let Ok(found) = exclusion_margin(log_ratios, error) {
+        if share(found.value)? >= least_kept * alone {
+            break;
+        }
+        error *= 2.0;
+        if error >= LOOSEST {
+            return Ok(Loosened::TooDear(error / 2.0));
+        }
+    }
+    Ok(Loosened::Enough(error))
 }
 
 /// `⌊δ(m+1)⌋`, at most m.
@@ -391,5 +425,25 @@ mod tests {
             }
             prop_assert!(found <= 0.0);
         }
+    }
+
+    #[test]
+    fn an_error_is_doubled_until_enough_is_left() {
+        // Margins by 99 ratios of 0.01 to 0.99: an error of δ takes the 100·δ-th of them.
+        let ratios: Vec<f64> = (1..100).map(|n| (f64::from(n) / 100.0).ln()).collect();
+        let least = |least_kept| {
+            let share = |margin: f64| Ok::<f64, ()>(margin);
+            loosened(&ratios, 0.03, least_kept, share).unwrap()
+        };
+        assert_eq!(least(0.02), Loosened::Enough(0.03));
+        assert_eq!(least(0.1), Loosened::Enough(0.12));
+        assert_eq!(least(0.49), Loosened::TooDear(0.48));
+        // Too few items for a margin: the error stays, and who asks for the margin is told.
+        let share = |_| Ok::<f64, ()>(0.0);
+        assert_eq!(
+            loosened(&ratios[..3], 0.03, 0.5, share),
+            Ok(Loosened::Enough(0.03))
+        );
+        assert_eq!(loosened(&ratios, 0.03, 0.5, |_| Err::<f64, u8>(7)), Err(7));
     }
 }

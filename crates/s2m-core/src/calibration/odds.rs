@@ -9,6 +9,7 @@
 //! ```
 
 use crate::diagnostics::summarise;
+use crate::logspace::log_sum_exp;
 
 /// Largest odds that `held_out_real` items can support: one more item than were seen.
 pub fn odds_clip(held_out_real: usize) -> f64 {
@@ -60,6 +61,16 @@ pub struct OddsUse {
 }
 
 impl OddsUse {
+    /// The same, saying nothing.
+    #[must_use]
+    pub fn silent(self) -> Self {
+        Self {
+            temperature: f64::INFINITY,
+            cap: f64::INFINITY,
+            ..self
+        }
+    }
+
     /// Log weight of an item by its log odds alone.
     pub fn log_weight(self, log_odds: f64) -> f64 {
         let log_clip = self.clip.ln();
@@ -78,6 +89,14 @@ pub fn log_weights(items: Generated<'_>, odds: OddsUse) -> Vec<f64> {
 /// Effective share of generated items under [`log_weights`]; zero where none is supported.
 pub fn effective_share(items: Generated<'_>, odds: OddsUse) -> f64 {
     summarise(&log_weights(items, odds)).weight_ess
+}
+
+/// How much nearer to real items weights bring generated ones, from the log weights of both: the mean log weight of real
+/// items less the log of the mean weight of generated ones, which is the KL distance from real items that they take away.
+pub fn gain(real: &[f64], generated: &[f64]) -> f64 {
+    let n = |log_weights: &[f64]| log_weights.len().max(1) as f64;
+    let mean_log = real.iter().sum::<f64>() / n(real);
+    mean_log - (log_sum_exp(generated.iter().copied()) - n(generated).ln())
 }
 
 #[cfg(test)]
@@ -225,5 +244,15 @@ mod tests {
         let found = auc(&real, &generated.collect::<Vec<f32>>());
         assert!((found - 0.822_142_857_142_857_1).abs() < 1e-12, "{found}");
         assert_eq!(auc(&[], &[1.0]), 0.5);
+    }
+
+    /// Real items in shares 1/2 and 1/2, generated ones in 1/4 and 3/4: with the true odds the gain is the KL distance.
+    #[test]
+    fn the_gain_of_true_odds_is_the_distance() {
+        let odds = [2.0_f64.ln(), (2.0_f64 / 3.0).ln()];
+        let generated = [odds[0], odds[1], odds[1], odds[1]];
+        let wanted = f64::midpoint(odds[0], odds[1]);
+        assert!((gain(&odds, &generated) - wanted).abs() < 1e-12);
+        assert_eq!(gain(&[0.0], &[0.0; 5]), 0.0);
     }
 }

@@ -18,6 +18,8 @@
 //! what is estimated and two standard errors more, counts being Poisson; a tail explains at most [`ENOUGH`].
 //! What is left decides: [`Verdict`].
 
+use crate::query::Query;
+
 /// Items beyond errors from which on a class is in the data for sure: fewer are too few to hold anything
 /// that is said about the class against.
 pub const ENOUGH: f64 = 20.0;
@@ -173,6 +175,30 @@ fn most_expected(count: usize) -> f64 {
     high
 }
 
+/// The floor that a verdict on a class goes by: its own, or [`REFERENCE_FLOOR`] where it has none.
+pub fn judged_at(floor: f64) -> f64 {
+    if floor > 0.0 { floor } else { REFERENCE_FLOOR }
+}
+
+/// `a_c` of every label where items come once for each of theirs: its share among what was observed over its prior. Where an
+/// item shows one of its labels, these are the label weights.
+pub fn readiness(observed: &[f64], priors: &[f64]) -> Vec<f64> {
+    let shares = observed.iter().zip(priors);
+    shares.map(|(observed, prior)| observed / prior).collect()
+}
+
+/// Of every label that a class excludes `A(S ∪ {c}) / a_c`, of the others zero.
+pub fn stands_for(query: &Query, readiness: &[f64]) -> Vec<f64> {
+    let has = |label: &usize| query.forced(*label) == Some(true);
+    let labels = 0..readiness.len();
+    let of_set: f64 = labels.clone().filter(has).map(|c| readiness[c]).sum();
+    let excluded = |label: usize| match query.forced(label) {
+        Some(false) => (of_set + readiness[label]) / readiness[label],
+        _ => 0.0,
+    };
+    labels.map(excluded).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,5 +331,29 @@ mod tests {
             FLOORS.map(|floor| reached(&items, floor)),
             [3, 2, 2, 2, 2, 1, 1, 1, 1, 1]
         );
+    }
+
+    #[test]
+    fn an_excluded_label_stands_for_the_items_that_hide_it() {
+        let labels = crate::labels::Labels::new(["A", "B", "C"]).unwrap();
+        let of = |text, readiness: &[f64]| {
+            let query = Query::parse(text, &labels).unwrap();
+            stands_for(&query, readiness)
+        };
+        // A and B are shown with weights 1 and 2, so one in 7/4 items that have C too shows it.
+        let weights = [1.0, 2.0, 4.0];
+        assert_eq!(of("A + B - C", &weights), [0.0, 0.0, 7.0 / 4.0]);
+        assert_eq!(of("A - B - C", &weights), [0.0, 3.0 / 2.0, 5.0 / 4.0]);
+        assert_eq!(of("A + B + C", &weights), [0.0; 3]);
+        // Shown in shares 1/2, 1/4, 1/4 with priors 1, 2, 4: readiness 1/2, 1/8, 1/16.
+        let per_class = readiness(&[0.5, 0.25, 0.25], &weights);
+        assert_eq!(per_class, [0.5, 0.125, 0.0625]);
+        assert_eq!(of("A - B - C", &per_class), [0.0, 5.0, 9.0]);
+    }
+
+    #[test]
+    fn a_class_without_a_floor_is_judged_at_one_half() {
+        assert_eq!(judged_at(0.8), 0.8);
+        assert_eq!(judged_at(0.0), REFERENCE_FLOOR);
     }
 }

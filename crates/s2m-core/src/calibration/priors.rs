@@ -168,6 +168,35 @@ fn join(labels: usize, pairs: &[Pair]) -> Vec<Option<f64>> {
         .collect()
 }
 
+/// Stated weights where nothing is known, else estimated ones of the same total.
+///
+/// `stated` are label weights, or class priors where labels were `observed` in these shares.
+pub fn estimated_weights(
+    stated: &[f64],
+    observed: Option<&[f64]>,
+    log_weights: &[Option<f64>],
+) -> Vec<Option<f64>> {
+    // One-of: a_i = exp t_i. Per class: the prior is p_data(i) exp(-t_i), up to a constant.
+    // One-of: a_i = exp t_i. Per class: the prior is p_data(i) exp(-t_i), up to a constant.
+    let raw = |(label, t): (usize, &Option<f64>)| {
+        t.map(|t| match observed {
+            None => t.exp(),
+            Some(observed) => observed[label] * (-t).exp(),
+        })
+    };
+    let raw: Vec<Option<f64>> = log_weights.iter().enumerate().map(raw).collect();
+    let known = |values: &[f64]| -> f64 {
+        values
+            .iter()
+            .zip(&raw)
+            .filter(|(_, raw)| raw.is_some())
+            .map(|(value, _)| value)
+            .sum()
+    };
+    let scale = known(stated) / raw.iter().flatten().sum::<f64>();
+    raw.iter().map(|raw| raw.map(|raw| raw * scale)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,5 +261,18 @@ mod tests {
         assert_eq!(join(2, &[]), [None, None]);
         assert!(estimate(&[0.0; 3], 2, 1.0, &[0]).is_err());
         assert!(estimate(&[], 2, 1.0, &[]).unwrap().pairs.is_empty());
+    }
+
+    #[test]
+    fn estimates_keep_the_total_of_what_they_replace() {
+        let (stated, observed) = ([1.0, 1.0, 5.0], [0.4, 0.4, 0.2]);
+        let log = [Some(3.0_f64.ln()), Some(0.0), None];
+        let one_of = estimated_weights(&stated, None, &log);
+        assert!((one_of[0].unwrap() - 1.5).abs() < 1e-12);
+        assert!((one_of[1].unwrap() - 0.5).abs() < 1e-12);
+        assert_eq!(one_of[2], None);
+        // Shown three times as readily for its prior: its prior is a third.
+        let per_class = estimated_weights(&stated, Some(&observed), &log);
+        assert!((per_class[0].unwrap() - 0.5).abs() < 1e-12);
     }
 }

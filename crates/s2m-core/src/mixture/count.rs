@@ -9,15 +9,13 @@ use std::num::NonZeroUsize;
 
 use super::em::{Fit, FitError, Settings, check, fit};
 use crate::proposals::{Proposals, Purpose};
+use crate::streams::HELD_OUT_POINTS;
 
 /// Numbers of components that are tried where nothing else is said.
 pub const COUNTS: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// Share of the points that is held out.
 pub const HELD_OUT: f64 = 0.2;
-
-/// Which uniform number of [`Purpose::Mixture`] decides on point 0; those before it place centres.
-const SPLIT: u64 = 1 << 32;
 
 /// One number of components and how well it did.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,7 +104,7 @@ pub(super) struct Part {
 /// The points to fit to and those held out.
 pub(super) fn split(points: &[f32], log_weights: &[f64], proposals: Proposals) -> [Part; 2] {
     let mut uniform = vec![0.0; log_weights.len()];
-    proposals.fill_uniform(Purpose::Mixture, SPLIT, &mut uniform);
+    proposals.fill_uniform(Purpose::Mixture, HELD_OUT_POINTS, &mut uniform);
     let size = points.len() / log_weights.len().max(1);
     let mut parts = [Part::default(), Part::default()];
     let items = points.chunks(size.max(1)).zip(log_weights);
@@ -208,7 +206,7 @@ mod tests {
         );
         // All weight is on points that are not held out.
         let mut uniform = [0.0; COUNT];
-        Proposals::new(2).fill_uniform(Purpose::Mixture, SPLIT, &mut uniform);
+        Proposals::new(2).fill_uniform(Purpose::Mixture, HELD_OUT_POINTS, &mut uniform);
         let log_weights = uniform.map(|u| if u < HELD_OUT { f64::NEG_INFINITY } else { 0.0 });
         assert_eq!(
             message(run(&points, &log_weights, &[1])),

@@ -14,8 +14,8 @@ use s2m_show::page::html::{count, counted};
 use s2m_show::page::{document, section};
 
 use super::items::{ItemSet, Items};
-use super::{Evaluation, Side};
 use crate::Error;
+use crate::evaluation::{Evaluation, Side};
 
 /// What is compared.
 #[derive(Clone, Copy)]

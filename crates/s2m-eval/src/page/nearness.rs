@@ -7,9 +7,9 @@ use s2m_metrics::tsne::{TsneSettings, trustworthiness, tsne};
 use s2m_show::page::html::{Digits, count, counted};
 use s2m_show::page::plots::{Axes, Group, MOST_GROUPS, View, plane, shares};
 
-use super::super::Seen;
 use super::super::items::{GivenRows, ItemSet};
 use super::{Sides, evenly, left_out};
+use crate::evaluation::Seen;
 
 /// Most items of each side whose distances are measured.
 const MEASURED: usize = 2000;

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use s2m_show::page::html::{Digits, count};
 
 use super::super::measure::Metric;
-use super::super::{Evaluated, Evaluation};
+use crate::evaluation::{Evaluated, Evaluation};
 
 /// Most queries that are columns; more of them are rows.
 const MOST_COLUMNS: usize = 4;

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use s2m_data::picture_file::Channels;
 
-use super::super::Evaluated;
-use super::super::Seen;
 use super::super::items::{GivenRows, Pictures, Rows};
 use super::super::measure::{Known, Metric, measure};
 use super::super::truth::Truth;
 use super::*;
+use crate::evaluation::{Evaluated, Seen};
 
 /// What an attacker would like a browser to run.
 const SCRIPT: &str = "<script>alert('x')</script>";

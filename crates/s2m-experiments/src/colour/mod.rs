@@ -29,7 +29,7 @@ use s2m::samplers::SamplerChoice;
 use s2m::settings::{CalibrationChoice, Overrides};
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
-use s2m_runs::folder::{self, CLASSES, GENERATOR};
+use s2m_runs::folder::{self, CLASSES, ClassNames, GENERATOR};
 use s2m_show::picture::{Canvas, Section, named_rows};
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ use super::Bench;
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
 use super::fits::{self, Court};
 use super::report::Findings;
-use super::stages::{self, Run, Stage};
+use super::stages::{Run, Stage};
 use crate::Error;
 
 use chains::{Chain, From, Kept, Ours};
@@ -306,7 +306,10 @@ impl<'a> Workshop<'a> {
             return Ok(None);
         };
         let file = bench.place.run_file(subject.data_of())?;
-        let recipe = stages::recipe(&file, subject.data).expect("a test looks for the data set");
+        let recipe = file
+            .recipe(subject.data)
+            .cloned()
+            .expect("a test looks for the data set");
         let data = recipe.load()?;
         let court = if recipe.classes.is_empty() {
             Some(Court::of_labels(bench, &referee, &data.train)?)
@@ -543,8 +546,7 @@ impl<'a> Workshop<'a> {
             reason,
         };
         let text = fs::read(&path).map_err(|e| fail(e.to_string()))?;
-        let all: BTreeMap<String, Vec<String>> =
-            serde_json::from_slice(&text).map_err(|e| fail(e.to_string()))?;
+        let all: ClassNames = serde_json::from_slice(&text).map_err(|e| fail(e.to_string()))?;
         let entry = Path::new(file).file_stem().unwrap_or_default();
         let names = all.get(&*entry.to_string_lossy());
         let names = names.ok_or_else(|| fail(format!("it does not say what `{file}` takes")))?;

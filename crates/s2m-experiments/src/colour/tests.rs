@@ -1,6 +1,8 @@
 //! What every table of colour images keeps to.
 
 use super::chains::{From, Ours, Subject};
+use s2m_runs::{ClassifierSettings, GanSettings};
+
 use super::*;
 use crate::stages;
 
@@ -38,16 +40,17 @@ fn names_are_told_apart_and_lines_have_what_they_rest_on() {
 #[test]
 fn every_generator_and_the_referee_have_one_data_set() {
     for subject in ALL {
-        let file = stages::template(&subject.referee);
-        let referee = stages::recipe(&file, subject.data).unwrap();
+        let file = stages::outline(&subject.referee);
+        let referee = file.recipe(subject.data).cloned().unwrap();
         for gan in subject.chains.iter().filter_map(|chain| chain.gan) {
-            let recipe = stages::recipe(&stages::template(&gan), subject.data).unwrap();
+            let recipe = stages::outline(&gan).recipe(subject.data).cloned().unwrap();
             assert_eq!(recipe.classes, referee.classes, "{}", gan.name);
             assert_eq!(recipe.source, referee.source, "{}", gan.name);
             assert_eq!(recipe.labelling, referee.labelling, "{}", gan.name);
             let oracle = gan.name.starts_with("oracle");
-            let file = stages::template(&gan);
-            assert_eq!(file.contains_key("oracle"), oracle, "{}", gan.name);
+            let settings: GanSettings = toml::from_str(gan.template).unwrap();
+            settings.check().unwrap();
+            assert_eq!(settings.oracle, oracle, "{}", gan.name);
         }
         for chain in subject.chains {
             let ours = match chain.ours {
@@ -55,9 +58,9 @@ fn every_generator_and_the_referee_have_one_data_set() {
                 Some(Ours::Fit(_)) | None => None,
             };
             for classifiers in chain.paper.into_iter().chain(ours) {
-                let file = stages::template(&classifiers);
-                let gan = file.get("gan").and_then(|gan| gan.as_str());
-                assert_eq!(gan, chain.gan.map(|gan| gan.name));
+                let settings: ClassifierSettings = toml::from_str(classifiers.template).unwrap();
+                settings.check().unwrap();
+                assert_eq!(settings.gan, chain.gan.map(|gan| gan.name.into()));
             }
         }
     }
@@ -77,9 +80,9 @@ fn the_papers_classifiers_have_its_settings() {
         (&ABMNSW, "cgan-pd", 0.5, &six),
     ] {
         let chain = subject.chains.iter().find(|c| c.name == chain).unwrap();
-        let file = stages::template(&chain.paper.unwrap());
-        let entry: s2m_model::manifest::CalibrationEntry =
-            file["paper"].clone().try_into().unwrap();
+        let file = chain.paper.unwrap().template;
+        let settings: ClassifierSettings = toml::from_str(file).unwrap();
+        let entry = settings.paper.unwrap();
         assert_eq!(entry.margin["default"], margin);
         let wanted = s2m_model::manifest::TemperatureValue::ByExcluded(temperatures.clone());
         assert_eq!(entry.temperature.class, wanted);

@@ -486,10 +486,12 @@ fn draw_parts(
     }
     let exact = exact.chunks(toy.size).zip(&ratios);
     let log_weights: Vec<f64> = exact.map(|(z, ratio)| place(z).1 + ratio).collect();
-    let distance = match kept.info {
-        Info::Reject(info) => Some(beyond_cap(&log_weights, info.log_cap)),
-        Info::Mh(info) => Some(coupling(log_weights, toy.share, info.steps)),
-        Info::Resample(_) => None,
+    let distance = if let Info::Reject(info) = kept.info {
+        Some(beyond_cap(&log_weights, info.log_cap))
+    } else if let Info::Mh(info) = kept.info {
+        Some(coupling(log_weights, toy.share, info.steps))
+    } else {
+        None
     };
     Ok(Finding::Measured(PartsFigures {
         searched: target.searched,

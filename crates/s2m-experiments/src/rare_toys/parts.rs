@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use s2m_core::proposals::Proposals;
+use s2m_core::streams::trials;
 use s2m_model::bundle::{self, Bundle};
 use s2m_model::manifest::Manifest;
 use s2m_model::onnx::{Element, GraphBuilder, GraphError};
@@ -116,7 +117,10 @@ impl PartsToy {
 
     /// Exact draws of the target: latents, one after the other.
     pub(crate) fn exact(&self, count: usize, seed: u64) -> Vec<f32> {
-        let (directions, proposals) = (self.directions(), Proposals::new(seed).at_stage(u16::MAX));
+        let (directions, proposals) = (
+            self.directions(),
+            Proposals::new(seed).at_stage(trials::EXACT),
+        );
         let quantiles: Vec<Vec<f64>> = self.thresholds.iter().map(|t| cumulated(*t)).collect();
         let mut latents = vec![0.0; count * self.size];
         proposals.fill_normal(0, 0, self.size, &mut latents);

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::streams::trials;
 use s2m_metrics::accuracy::Accuracy;
 use s2m_metrics::bootstrap::Bootstrap;
 use s2m_metrics::features::Features;
@@ -35,8 +36,8 @@ fn misses([low, high]: [f64; 2], truth: f64) -> bool {
 /// FID between normal items whose means differ by one in one of eight directions: 1.
 pub(super) fn fid(items: usize, seed: u64) -> Option<bool> {
     let (real, generated) = (
-        side(seed, 1, items, WIDTH, 0.0),
-        side(seed, 2, items, WIDTH, 1.0),
+        side(seed, trials::REAL, items, WIDTH, 0.0),
+        side(seed, trials::GENERATED, items, WIDTH, 1.0),
     );
     let real = Features::new(&real, WIDTH).ok()?;
     let found = fid_with_error(real, Features::new(&generated, WIDTH).ok()?).ok()?;
@@ -45,8 +46,8 @@ pub(super) fn fid(items: usize, seed: u64) -> Option<bool> {
 
 /// KID between normal items whose means differ by `shift` in one of eight directions.
 pub(super) fn kernel(items: usize, shift: f32, seed: u64) -> Option<bool> {
-    let real = side(seed, 1, items, WIDTH, 0.0);
-    let generated = side(seed, 2, items, WIDTH, shift);
+    let real = side(seed, trials::REAL, items, WIDTH, 0.0);
+    let generated = side(seed, trials::GENERATED, items, WIDTH, shift);
     let real = Features::new(&real, WIDTH).ok()?;
     let found = kid(real, Features::new(&generated, WIDTH).ok()?).ok()?;
     Some(misses(found.interval(), kernel_distance(f64::from(shift))))
@@ -95,8 +96,8 @@ pub(super) enum Share {
 /// Precision or recall of normal items whose means differ by one in one of four directions. The truth is for the
 /// very balls of the other side, which the interval holds fixed: the share of fresh items that they hold.
 pub(super) fn in_balls(share: Share, items: usize, seed: u64) -> Option<bool> {
-    let real = side(seed, 1, items, BALL_WIDTH, 0.0);
-    let generated = side(seed, 2, items, BALL_WIDTH, 1.0);
+    let real = side(seed, trials::REAL, items, BALL_WIDTH, 0.0);
+    let generated = side(seed, trials::GENERATED, items, BALL_WIDTH, 1.0);
     let found = prdc(
         Features::new(&real, BALL_WIDTH).ok()?,
         Features::new(&generated, BALL_WIDTH).ok()?,
@@ -107,7 +108,7 @@ pub(super) fn in_balls(share: Share, items: usize, seed: u64) -> Option<bool> {
         Share::Precision => (intervals.precision, &real, 1.0),
         Share::Recall => (intervals.recall, &generated, 0.0),
     };
-    let fresh = side(seed, 3, FRESH, BALL_WIDTH, shift);
+    let fresh = side(seed, trials::FRESH, FRESH, BALL_WIDTH, shift);
     Some(misses(interval, held(balls, &fresh, DEFAULT_K)))
 }
 
@@ -141,15 +142,18 @@ mod tests {
     /// The formula of KID against many items, and balls against the metric itself.
     #[test]
     fn truths_agree_with_many_items() {
-        let (a, b) = (side(1, 1, 4000, WIDTH, 0.0), side(1, 2, 4000, WIDTH, 1.0));
+        let (a, b) = (
+            side(1, trials::REAL, 4000, WIDTH, 0.0),
+            side(1, trials::GENERATED, 4000, WIDTH, 1.0),
+        );
         let [a, b] = [&a, &b].map(|values| Features::new(values, WIDTH).unwrap());
         let found = kid(a, b).unwrap();
         let gap = (found.value - kernel_distance(1.0)).abs();
         assert!(gap < 4.0 * found.standard_error, "{found:?} {gap}");
         assert!(kernel_distance(0.0).abs() < 1e-12 && kernel_distance(1.0) > 0.1);
         let (real, generated) = (
-            side(2, 1, 200, BALL_WIDTH, 0.0),
-            side(2, 2, 300, BALL_WIDTH, 1.0),
+            side(2, trials::REAL, 200, BALL_WIDTH, 0.0),
+            side(2, trials::GENERATED, 300, BALL_WIDTH, 1.0),
         );
         let features = [&real, &generated].map(|values| Features::new(values, BALL_WIDTH).unwrap());
         let shares = prdc(features[0], features[1], DEFAULT_K).unwrap();

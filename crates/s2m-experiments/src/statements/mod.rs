@@ -144,10 +144,12 @@ impl Way {
             }
         };
         let draw = draw.ok()?;
-        let truth = match draw.info {
-            Info::Reject(info) => law.excess(info.log_cap),
-            Info::Mh(info) => law.coupling(info.steps),
-            Info::Resample(_) => return None,
+        let truth = if let Info::Reject(info) = draw.info {
+            law.excess(info.log_cap)
+        } else if let Info::Mh(info) = draw.info {
+            law.coupling(info.steps)
+        } else {
+            return None;
         };
         draw.error.tv_bound.map(|bound| truth > bound)
     }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::methods::QUERY;
 use crate::Error;
-use crate::stages::{self, Run};
+use crate::stages::Run;
 use crate::{Bench, evaluation::Evaluator};
 
 /// The referee's outputs: logits of the original classes, and features.
@@ -255,7 +255,10 @@ pub(crate) fn of_data(
         return Ok(None);
     };
     let file = bench.place.run_file(&super::methods::GAN)?;
-    let recipe = stages::recipe(&file, data.name).expect("a test looks for every data set");
+    let recipe = file
+        .recipe(data.name)
+        .cloned()
+        .expect("a test looks for every data set");
     Referee::open(run, recipe, bench).map(Some)
 }
 

@@ -11,6 +11,7 @@ use crate::export::{self, Input};
 use crate::gan;
 use crate::networks::mobilenet_v2::MobileNetV2;
 use crate::parameters::First;
+use crate::replica::as_written;
 
 /// Every level of a file comes back as it is, and what lies between two goes to the nearer one,
 /// halves to even: the rule of the scoring graph (`s2m_model::onnx::adapter`).

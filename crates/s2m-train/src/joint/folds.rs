@@ -1,6 +1,7 @@
 //! Items dealt into folds, each item with all its showings, so that no network judges what it has seen.
 
 use anyhow::{Result, ensure};
+use s2m_core::streams::training::FOLDS;
 use s2m_data::recipe::Loaded;
 
 use crate::noise::{self, Purpose};
@@ -24,7 +25,7 @@ impl Folds {
         let mut items: Vec<u32> = shown.iter().map(|(item, _)| *item).collect();
         items.sort_unstable();
         items.dedup();
-        let key = noise::key(replica.key(), Purpose::Weights, "folds");
+        let key = noise::key(replica.key(), Purpose::Weights, FOLDS);
         let place = |item: u32| noise::key(key, Purpose::Uniform, &item.to_string());
         items.sort_by_key(|&item| (place(item), item));
         let most = items

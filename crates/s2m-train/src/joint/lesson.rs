@@ -13,12 +13,11 @@ use tch::{Device, Kind, Tensor, no_grad};
 
 use crate::augment;
 use crate::checkpoint::Checkpoint;
-use crate::classifier::cross_entropy;
 use crate::feed::{Feed, Pool};
 use crate::networks::Mode;
 use crate::networks::student::Student;
 use crate::noise::{Draws, Needs};
-use crate::objectives::mean;
+use crate::objectives::{cross_entropy, mean};
 use crate::parameters::Parameters;
 use crate::trained::Trained;
 use crate::training::Work;

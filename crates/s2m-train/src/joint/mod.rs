@@ -32,6 +32,7 @@ use s2m_data::recipe::DataRecipe;
 use s2m_runs::ClassifierSettings;
 use s2m_runs::classifier::JointSettings;
 use s2m_runs::classifier::TrunkSettings;
+use s2m_runs::folder::{JOINT, JOINT_FOUND};
 use s2m_runs::parts::Augment;
 use s2m_runs::parts::OptimizerSettings;
 use s2m_runs::parts::Precision;
@@ -39,11 +40,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tch::Tensor;
 
-use crate::bundle::labelling_entry;
 use crate::device::Machine;
 use crate::feed::shown;
 use crate::folder::RunFolder;
 use crate::generators::Generators;
+use crate::labelling::labelling_entry;
 use crate::networks::classifier::Trunk;
 use crate::networks::student::Student;
 use crate::parameters::Parameters;
@@ -137,7 +138,7 @@ pub fn learn(asked: &Asked<'_>, folder: &RunFolder, machine: &Machine) -> Result
         classes > 1,
         "there is nothing joint to learn: the data has one label\nhint: leave `joint` out"
     );
-    let own_folder = folder.join(s2m_runs::folder::JOINT);
+    let own_folder = folder.join(JOINT);
     let path = joint.folder.as_deref().unwrap_or(&own_folder);
     let identity = Identity {
         origin: &generators.sha256,
@@ -498,7 +499,7 @@ impl Work<'_> {
         let shifts = (0..self.owns.len())
             .map(|owner| self.look(owner, Some(&showings[owner])).joint_shift)
             .collect();
-        self.folder.write_json("joint.json", &report)?;
+        self.folder.write_json(JOINT_FOUND, &report)?;
         Ok(Learnt {
             network: Student {
                 trunk: self.trunk.clone(),

@@ -2,11 +2,12 @@
 
 use anyhow::{Context as _, Result};
 use s2m_core::joint::targets::Showing;
+use s2m_runs::gan::Form;
 use tch::{Device, Tensor};
 
 use super::lesson::{self, Bench, Best, Kept, Lesson, Look, Score, judge, score};
 use super::{LONGER, Work};
-use crate::checkpoint::{self, Form};
+use crate::checkpoint;
 use crate::feed::{Feed, Pool, Source};
 use crate::networks::student::Student;
 use crate::noise::{self, Purpose};

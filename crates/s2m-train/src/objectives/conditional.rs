@@ -10,7 +10,7 @@
 //! References: Miyato and Koyama, "cGANs with projection discriminator", 2018; Gulrajani et al., 2017.
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use s2m_runs::objective::Conditional as Settings;
 use tch::{Kind, Tensor, no_grad};
 
 use super::{AnyGenerator, Code, Objective, Output, Setup, between, gradient_penalty, mean};
@@ -20,15 +20,6 @@ use crate::networks::mlp::{End, Generator, Mlp};
 use crate::noise::{Draws, Needs};
 use crate::parameters::Spec;
 use crate::trained::Trained;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Settings {
-    /// Critic steps before each generator step.
-    pub critic_steps: i64,
-    /// λ.
-    pub penalty: f64,
-}
 
 pub(super) struct Conditional {
     settings: Settings,

@@ -12,7 +12,7 @@
 //! GANs", 2019; constants as in the authors' code (λ_c = 1, λ_g = 0.4).
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use s2m_runs::objective::CpGan as Settings;
 use tch::{Kind, Tensor, no_grad};
 
 use super::{AnyGenerator, Code, Objective, Output, Setup, between, gradient_penalty, mean};
@@ -20,19 +20,6 @@ use crate::feed::{Feed, Pool, one_hot};
 use crate::networks::mlp::{Generator, Mlp};
 use crate::noise::{Draws, Needs};
 use crate::trained::Trained;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Settings {
-    /// Critic steps before each generator step.
-    pub critic_steps: i64,
-    /// λ.
-    pub penalty: f64,
-    /// λ_c.
-    pub class_weight: f64,
-    /// λ_g.
-    pub posterior_weight: f64,
-}
 
 pub(super) struct CpGan {
     settings: Settings,

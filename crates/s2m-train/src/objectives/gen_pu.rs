@@ -13,7 +13,7 @@
 //! Reference: Hou, Chaib-draa, Li and Zhao, "Generative adversarial positive-unlabelled learning", 2018.
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use s2m_runs::objective::GenPu as Settings;
 use tch::{Kind, Tensor, no_grad};
 
 use super::{AnyGenerator, Code, Objective, Output, Setup, mean};
@@ -21,21 +21,6 @@ use crate::feed::{Feed, Pool};
 use crate::networks::mlp::{Generator, Mlp};
 use crate::noise::{Draws, Needs};
 use crate::trained::Trained;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Settings {
-    /// Discriminator steps before each generator step.
-    pub critic_steps: i64,
-    /// λ_p.
-    pub positive_weight: f64,
-    /// λ_u.
-    pub unlabelled_weight: f64,
-    /// λ_n.
-    pub negative_weight: f64,
-    /// π_p: share of positives among the unlabelled items.
-    pub positive_share: f64,
-}
 
 pub(super) struct GenPu {
     settings: Settings,

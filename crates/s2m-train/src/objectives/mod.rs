@@ -5,39 +5,23 @@ mod cp_gan;
 mod gen_pu;
 pub mod hinge;
 mod rumi_lsgan;
-mod sizes;
 mod wgan_gp;
 
 use anyhow::{Result, ensure};
-use serde::{Deserialize, Serialize};
-use tch::{Device, Tensor};
+use s2m_runs::networks::{MlpSettings, NetworkSettings};
+use s2m_runs::objective::ObjectiveSettings;
+use s2m_runs::parts::OptimizerSettings;
+use s2m_runs::parts::Precision;
+use s2m_runs::regularise::Regularise;
+use tch::{Device, Kind, Tensor};
 
-use crate::feed::Feed;
+use crate::feed::{Feed, one_hot};
 pub use crate::networks::generator::{Code, Generator as AnyGenerator};
 use crate::networks::mlp::{End, Generator, Mlp};
 use crate::noise::{Draws, Needs};
 use crate::parameters::{Parameters, Spec};
 use crate::trained::{Start, Trained};
 use hinge::Game;
-use hinge::regularise::Regularise;
-use s2m_runs::parts::OptimizerSettings;
-use s2m_runs::parts::Precision;
-pub use sizes::{BigGanSettings, MlpSettings, NetworkSettings};
-
-/// Which objective, and its constants; read from `objective` in a run file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum ObjectiveSettings {
-    WganGp(wgan_gp::Settings),
-    Conditional(conditional::Settings),
-    CpGan(cp_gan::Settings),
-    GenPu(gen_pu::Settings),
-    RumiLsgan(rumi_lsgan::Settings),
-    Hinge(hinge::Settings),
-    HingeProjection(hinge::Settings),
-    HingeAcGan(hinge::AcGanSettings),
-    HingeCpGan(hinge::CpGanSettings),
-}
 
 /// What an objective starts from.
 pub struct Setup<'a> {
@@ -149,119 +133,61 @@ pub trait Objective {
     fn settle(&self, _outputs: &mut [Output], _feed: &Feed) {}
 }
 
-/// Most critic steps before one generator step.
-const MOST_CRITIC_STEPS: i64 = 100;
-
-impl ObjectiveSettings {
-    /// Critic steps before one generator step.
-    pub fn critic_steps(&self) -> i64 {
-        match self {
-            Self::WganGp(s) => s.critic_steps,
-            Self::Conditional(s) => s.critic_steps,
-            Self::CpGan(s) => s.critic_steps,
-            Self::GenPu(s) => s.critic_steps,
-            Self::RumiLsgan(s) => s.critic_steps,
-            Self::Hinge(s) | Self::HingeProjection(s) => s.critic_steps,
-            Self::HingeAcGan(s) => s.critic_steps,
-            Self::HingeCpGan(s) => s.critic_steps,
-        }
-    }
-
-    /// Whether the generator is asked for a class.
-    pub fn conditional(&self) -> bool {
-        match self {
-            Self::Conditional(_)
-            | Self::CpGan(_)
-            | Self::HingeProjection(_)
-            | Self::HingeAcGan(_)
-            | Self::HingeCpGan(_) => true,
-            Self::WganGp(_) | Self::GenPu(_) | Self::RumiLsgan(_) | Self::Hinge(_) => false,
-        }
-    }
-
-    /// Refuses constants that no training can use.
-    pub fn check(&self) -> Result<()> {
-        let critic_steps = self.critic_steps();
-        let (weights, shares) = match self {
-            Self::WganGp(s) => (vec![s.penalty], vec![]),
-            Self::Conditional(s) => (vec![s.penalty], vec![]),
-            Self::CpGan(s) => (vec![s.penalty, s.class_weight, s.posterior_weight], vec![]),
-            Self::GenPu(s) => (
-                vec![s.positive_weight, s.unlabelled_weight, s.negative_weight],
-                vec![s.positive_share],
-            ),
-            Self::RumiLsgan(s) => (vec![s.wanted_weight, s.avoided_weight], vec![]),
-            Self::Hinge(_) | Self::HingeProjection(_) => (vec![], vec![]),
-            Self::HingeAcGan(s) => (vec![s.class_weight], vec![]),
-            Self::HingeCpGan(s) => (vec![s.class_weight, s.posterior_weight], vec![]),
-        };
+/// An objective with its first weights.
+pub fn build(settings: &ObjectiveSettings, setup: &Setup<'_>) -> Result<Box<dyn Objective>> {
+    let two = || {
         ensure!(
-            (1..=MOST_CRITIC_STEPS).contains(&critic_steps),
-            "`objective.critic-steps` is {critic_steps}; it must be from 1 to {MOST_CRITIC_STEPS}"
+            setup.labels == 2,
+            "this objective knows two labels, the data has {}",
+            setup.labels
         );
-        for weight in weights {
-            ensure!(
-                weight.is_finite() && weight >= 0.0,
-                "a weight of the objective is {weight}; it must be 0 or more"
-            );
-        }
-        for share in shares {
-            ensure!(
-                share > 0.0 && share < 1.0,
-                "`objective.positive-share` is {share}; it must lie between 0 and 1"
-            );
-        }
         Ok(())
-    }
-
-    pub fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Objective>> {
-        let two = || {
-            ensure!(
-                setup.labels == 2,
-                "this objective knows two labels, the data has {}",
-                setup.labels
-            );
-            Ok(())
-        };
-        let hinge = |game, critic_steps| -> Result<Box<dyn Objective>> {
-            Ok(Box::new(hinge::Hinge::new(game, critic_steps, setup)?))
-        };
-        Ok(match self {
-            Self::WganGp(settings) => Box::new(wgan_gp::WganGp::new(settings, setup)?),
-            Self::Conditional(settings) => {
-                Box::new(conditional::Conditional::new(settings, setup)?)
-            }
-            Self::CpGan(settings) => Box::new(cp_gan::CpGan::new(settings, setup)?),
-            Self::GenPu(settings) => {
-                two()?;
-                Box::new(gen_pu::GenPu::new(settings, setup)?)
-            }
-            Self::RumiLsgan(settings) => {
-                two()?;
-                Box::new(rumi_lsgan::RumiLsgan::new(settings, setup)?)
-            }
-            Self::Hinge(s) => hinge(Game::Plain, s.critic_steps)?,
-            Self::HingeProjection(s) => hinge(Game::Projection, s.critic_steps)?,
-            Self::HingeAcGan(s) => hinge(
-                Game::AcGan {
-                    class: s.class_weight,
-                },
-                s.critic_steps,
-            )?,
-            Self::HingeCpGan(s) => hinge(
-                Game::CpGan {
-                    class: s.class_weight,
-                    posterior: s.posterior_weight,
-                },
-                s.critic_steps,
-            )?,
-        })
-    }
+    };
+    let hinge = |game, critic_steps| -> Result<Box<dyn Objective>> {
+        Ok(Box::new(hinge::Hinge::new(game, critic_steps, setup)?))
+    };
+    Ok(match settings {
+        ObjectiveSettings::WganGp(settings) => Box::new(wgan_gp::WganGp::new(settings, setup)?),
+        ObjectiveSettings::Conditional(settings) => {
+            Box::new(conditional::Conditional::new(settings, setup)?)
+        }
+        ObjectiveSettings::CpGan(settings) => Box::new(cp_gan::CpGan::new(settings, setup)?),
+        ObjectiveSettings::GenPu(settings) => {
+            two()?;
+            Box::new(gen_pu::GenPu::new(settings, setup)?)
+        }
+        ObjectiveSettings::RumiLsgan(settings) => {
+            two()?;
+            Box::new(rumi_lsgan::RumiLsgan::new(settings, setup)?)
+        }
+        ObjectiveSettings::Hinge(s) => hinge(Game::Plain, s.critic_steps)?,
+        ObjectiveSettings::HingeProjection(s) => hinge(Game::Projection, s.critic_steps)?,
+        ObjectiveSettings::HingeAcGan(s) => hinge(
+            Game::AcGan {
+                class: s.class_weight,
+            },
+            s.critic_steps,
+        )?,
+        ObjectiveSettings::HingeCpGan(s) => hinge(
+            Game::CpGan {
+                class: s.class_weight,
+                posterior: s.posterior_weight,
+            },
+            s.critic_steps,
+        )?,
+    })
 }
 
 /// Mean over the batch, for every replica.
 pub fn mean(scores: &Tensor) -> Tensor {
     scores.mean_dim([1].as_slice(), false, None)
+}
+
+/// Mean cross entropy over the batch for every replica.
+pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
+    let classes = *logits.size().last().expect("logits have a class axis");
+    let likelihood = logits.log_softmax(-1, Kind::Float) * one_hot(labels, classes);
+    -mean(&likelihood.sum_dim_intlist([-1].as_slice(), false, Kind::Float))
 }
 
 /// Mean of (‖∇ₓ score(x)‖ − 1)² over points between real and generated items, for every replica.
@@ -283,8 +209,6 @@ fn between(generated: &Tensor, real: &Tensor, place: &Tensor) -> Tensor {
 
 #[cfg(test)]
 mod tests {
-    use tch::Kind;
-
     use super::*;
 
     /// The penalty's gradient in the critic's weights against central differences, in 64-bit floats.
@@ -346,8 +270,9 @@ mod tests {
         let feed = Feed::training(&loaded, &replicas, Device::Cpu).unwrap();
         let settings: ObjectiveSettings = toml::from_str(objective).unwrap();
         settings.check().unwrap();
-        let mut built = settings
-            .build(&Setup {
+        let mut built = build(
+            &settings,
+            &Setup {
                 keys: &[1],
                 network: &NetworkSettings::Mlp(MlpSettings {
                     latent: 2,
@@ -367,8 +292,9 @@ mod tests {
                 picture: false,
                 labels: 2,
                 device: Device::Cpu,
-            })
-            .unwrap();
+            },
+        )
+        .unwrap();
         for member in built.members() {
             let parts: Vec<Tensor> = member
                 .parameters

@@ -11,7 +11,7 @@
 //! 2020; defaults of the authors' code: a = −0.5, b₊ = 2, b₋ = −2, c = 2, β₊ = 2.5, β₋ = 0.5.
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use s2m_runs::objective::RumiLsgan as Settings;
 use tch::{Kind, Tensor, no_grad};
 
 use super::{AnyGenerator, Code, Objective, Output, Setup, mean};
@@ -19,25 +19,6 @@ use crate::feed::{Feed, Pool};
 use crate::networks::mlp::{Generator, Mlp};
 use crate::noise::{Draws, Needs};
 use crate::trained::Trained;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Settings {
-    /// Critic steps before each generator step.
-    pub critic_steps: i64,
-    /// a: the critic's score of generated items.
-    pub generated: f64,
-    /// b₊: its score of items to make.
-    pub wanted: f64,
-    /// b₋: its score of items to avoid.
-    pub avoided: f64,
-    /// c: what the generator is after.
-    pub target: f64,
-    /// β₊.
-    pub wanted_weight: f64,
-    /// β₋.
-    pub avoided_weight: f64,
-}
 
 pub(super) struct RumiLsgan {
     settings: Settings,

@@ -8,7 +8,7 @@
 //! Reference: Gulrajani et al., "Improved training of Wasserstein GANs", 2017.
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use s2m_runs::objective::WganGp as Settings;
 use tch::{Kind, Tensor, no_grad};
 
 use super::{AnyGenerator, Code, Objective, Output, Setup, between, gradient_penalty, mean};
@@ -16,15 +16,6 @@ use crate::feed::{Feed, Pool};
 use crate::networks::mlp::{Generator, Mlp};
 use crate::noise::{Draws, Needs};
 use crate::trained::Trained;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Settings {
-    /// Critic steps before each generator step.
-    pub critic_steps: i64,
-    /// λ.
-    pub penalty: f64,
-}
 
 pub(super) struct WganGp {
     settings: Settings,

@@ -4,9 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use s2m_model::bundle::Bundle;
+use s2m_runs::GanSettings;
+use s2m_runs::gan::Form;
 use s2m_runs::parts::Stored;
-use s2m_train::checkpoint::{Checkpoint, Form};
-use s2m_train::gan::{self, GanSettings};
+use s2m_train::checkpoint::Checkpoint;
+use s2m_train::gan;
 use s2m_train::{classifier, noise};
 use tch::{Device, Kind, Tensor};
 use tempfile::tempdir;
@@ -160,7 +162,7 @@ fn classifiers_make_bundles_of_hinge_runs() {
 
 /// Mean red, green and blue of generated pictures and their spread over pictures.
 fn colours_of(settings: &GanSettings, out: &Path) -> [Tensor; 2] {
-    let loaded = settings.load().unwrap();
+    let loaded = gan::load(settings).unwrap();
     let objective = gan::objective(settings, &loaded, Device::Cpu).unwrap();
     let mut output = objective.outputs().swap_remove(0);
     output.weights = Checkpoint::read(&out.join("generator.safetensors"))
@@ -199,7 +201,7 @@ fn a_tiny_training_comes_closer_to_the_colours_than_the_untrained_network() {
                 .unwrap();
         let out = folder.path().join(format!("gan{steps}-{seed}"));
         train_gan(&settings, &out);
-        let loaded = &settings.load().unwrap()[0];
+        let loaded = &gan::load(&settings).unwrap()[0];
         let real = s2m_train::replica::scaled(&loaded.train.items);
         let [mean, sd] = spread(&Tensor::from_slice(&real).view([-1, 3, 1024]));
         let [own_mean, own_sd] = colours_of(&settings, &out);

@@ -16,8 +16,9 @@ use std::fs;
 use std::path::Path;
 
 use s2m_runs::ClassifierSettings;
+use s2m_runs::GanSettings;
 use s2m_train::device::{DeviceChoice, Machine};
-use s2m_train::gan::{self, GanSettings};
+use s2m_train::gan;
 
 /// The CPU, with the ONNX Runtime that `make` fetched.
 fn machine() -> Machine {

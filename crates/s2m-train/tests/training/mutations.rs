@@ -8,11 +8,12 @@ use std::process::Command;
 
 use anyhow::Result;
 use s2m_runs::ClassifierSettings;
+use s2m_runs::GanSettings;
 use s2m_runs::RefereeSettings;
 use s2m_testkit::damage::survive;
 use s2m_train::checkpoint::Checkpoint;
 use s2m_train::folder::{RunFolder, read_run_file};
-use s2m_train::gan::{self, GanSettings};
+use s2m_train::gan;
 use serde::de::DeserializeOwned;
 use tch::Device;
 use tempfile::tempdir;
@@ -27,7 +28,7 @@ fn parsed<T: DeserializeOwned>(folder: &Path, file: &str) -> Option<T> {
 /// All of a training but its steps: data and networks are made.
 fn begins(run: &GanSettings) -> Result<()> {
     run.check()?;
-    gan::objective(run, &run.load()?, Device::Cpu)?;
+    gan::objective(run, &gan::load(run)?, Device::Cpu)?;
     Ok(())
 }
 

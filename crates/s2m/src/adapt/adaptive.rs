@@ -19,13 +19,14 @@ use s2m_core::mixture::Mixture;
 use s2m_core::mixture::select::{Points, select};
 use s2m_core::proposals::Purpose;
 use s2m_core::samplers::{Failure, MIN_SUPPORTED, PILOT_BUDGET};
+use s2m_core::streams;
 
 use super::parts::{Beyond, Judged, Settled, settle};
 use super::record::{ProposalRecord, Record};
 use super::search::{MAX_STAGES, Search, Seen};
 use super::{Found, Judging, uncovered};
-use crate::drawing::Refusal;
 use crate::error::Error;
+use crate::refusal::Refusal;
 
 /// Effective proposals behind every fit: a few hundred, and four per dimension.
 pub(super) fn wanted_effective(size: usize) -> usize {
@@ -52,9 +53,6 @@ const NEARER: f64 = 0.05;
 
 /// Points of a fit, as a multiple of the effective ones wanted; more are thinned out.
 const POINTS_FACTOR: usize = 20;
-
-/// Which uniform number of [`Purpose::Mixture`] decides whether point 0 stays; those before it serve fits.
-pub(super) const THINNING: u64 = 1 << 40;
 
 /// Largest power of nearness: beyond it the fit would only crowd together.
 const MAX_NEARNESS_POWER: f64 = 16.0;
@@ -349,7 +347,7 @@ fn fit(
     // Which points stay, which are held out and where centres start belongs to this stage.
     let proposals = search.proposals();
     let mut uniforms = vec![0.0; log_weights.len()];
-    proposals.fill_uniform(Purpose::Mixture, THINNING, &mut uniforms);
+    proposals.fill_uniform(Purpose::Mixture, streams::THINNED_POINTS, &mut uniforms);
     let most = POINTS_FACTOR * wanted as usize;
     let (kept, log_weights) = thin(&log_weights, &uniforms, most);
     let size = search.size;

@@ -11,9 +11,10 @@ use s2m_core::adaptation::{Part, Recycled, largest_power, part_masses, tempered,
 use s2m_core::mixture::Mixture;
 use s2m_core::mixture::select::{Points, select};
 use s2m_core::proposals::{Proposals, Purpose};
+use s2m_core::streams;
 
 use super::AdaptError;
-use super::adaptive::{THINNING, wanted_effective};
+use super::adaptive::wanted_effective;
 use super::parts::{Accepted, Judged};
 use super::search::Search;
 use super::walk::walk;
@@ -131,7 +132,7 @@ fn part(
     let count = log_weights.len() as f64;
     let size = mixture.size();
     let mut uniforms = vec![0.0; log_weights.len()];
-    proposals.fill_uniform(Purpose::Mixture, THINNING, &mut uniforms);
+    proposals.fill_uniform(Purpose::Mixture, streams::THINNED_POINTS, &mut uniforms);
     let (kept, log_weights) = thin(log_weights, &uniforms, POINTS_OF_A_PART);
     let point = |&at: &usize| &points[at * size..(at + 1) * size];
     let mixture = mixture.clone().with_prior_share(0.0);

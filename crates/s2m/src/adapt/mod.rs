@@ -10,7 +10,6 @@
 //! proposals. The target does not change: weights carry the density of the prior over that of the mixture.
 
 mod adaptive;
-mod choice;
 mod mend;
 mod parts;
 mod pilots;
@@ -20,22 +19,20 @@ mod store;
 mod walk;
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+pub use record::{Coverage, ProposalRecord, Record, StageRecord};
 use s2m_core::adaptation;
 use s2m_core::mixture::Mixture;
-use s2m_core::mixture::em::FitError;
 use s2m_core::query::Query;
 use s2m_core::setting::Setting;
-use thiserror::Error as ThisError;
-
-pub use choice::{
-    AdaptChoice, COMPONENTS, GAIN, PILOTS, PRIOR_SHARE, Pilot, STEPS_ONCE, STEPS_REPEAT,
-};
-pub use record::{Coverage, ProposalRecord, Record, StageRecord};
+pub(crate) use store::weighed_by;
 pub use store::{FILES, Stored};
-pub(crate) use store::{digest, weighed_by};
+
+pub use crate::error::AdaptError;
+pub use crate::method::{AdaptChoice, GAIN, PRIOR_SHARE};
+pub use crate::pilot::{COMPONENTS, PILOTS, Pilot, STEPS_ONCE, STEPS_REPEAT};
 
 use crate::draw::Target;
 use crate::error::Error;
@@ -49,124 +46,6 @@ use search::{Price, Search};
 
 /// Samples for which a proposal is adapted where nothing else is said.
 pub const DEFAULT_SAMPLES: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
-
-/// Why a latent distribution cannot be adapted.
-#[derive(Debug, ThisError)]
-pub enum AdaptError {
-    /// A latent that is too wide for covariances.
-    #[error(
-        "the latent `{input}` has {size} numbers; at most {} can be adapted\nhint: draw without {}",
-        search::MAX_SIZE,
-        Setting("adapt")
-    )]
-    TooWide {
-        /// The generator's input.
-        input: String,
-        /// Its size.
-        size: usize,
-    },
-    /// Too few pilot latents for a mixture.
-    #[error("{}", too_few(.query, *.found, *.supported, *.needed, *.size, *.pilot))]
-    TooFewPilots {
-        /// The query of the pilot.
-        query: String,
-        /// Chains that met the support.
-        found: usize,
-        /// How the pilot was drawn.
-        pilot: Pilot,
-        /// Supported proposals among all.
-        supported: usize,
-        /// Pilot latents needed.
-        needed: usize,
-        /// Numbers in a latent.
-        size: usize,
-    },
-    /// `repeat` for a query that has no list of labels.
-    #[error(
-        "`{query}` is not a plain \"all of these, none of those\", so it cannot be built up label by label\nhint: use {}, which takes any query",
-        Setting("adapt").to("adaptive")
-    )]
-    NotPlain {
-        /// The query as typed.
-        query: String,
-    },
-    /// An order that does not fit the query.
-    #[error(
-        "{} does not fit the query: {reason}\nhint: name each label of the query once, as in {}",
-        Setting("order"),
-        Setting("order").to("\"A, -B\"")
-    )]
-    Order {
-        /// What is wrong.
-        reason: String,
-    },
-    /// The pilot costs more than is allowed.
-    #[error(
-        "{} spends {calls} generator calls on its pilot alone, and {} allows {allowed}\nhint: use {}, or lower {} or {}",
-        Setting("adapt").to(.method),
-        Setting("max_calls"),
-        Setting("adapt").to("adaptive"),
-        Setting("pilots"),
-        Setting("pilot_steps")
-    )]
-    TooDear {
-        /// The method.
-        method: &'static str,
-        /// What the pilot costs.
-        calls: usize,
-        /// What is allowed.
-        allowed: usize,
-    },
-    /// No mixture fits the points.
-    #[error("no mixture could be fitted to the latents found: {0}")]
-    Fit(#[from] FitError),
-    /// A stored proposal of another generator.
-    #[error("the proposal in `{}` was adapted for another generator (of the model `{model}`)\nhint: make one for this model with `s2m adapt`", .path.display())]
-    OtherBundle {
-        /// Its folder.
-        path: PathBuf,
-        /// The model that it was made for.
-        model: String,
-    },
-    /// A stored proposal that is broken.
-    #[error("the proposal in `{}` cannot be used: {reason}", .path.display())]
-    Broken {
-        /// Its folder.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-}
-
-fn too_few(
-    query: &str,
-    found: usize,
-    supported: usize,
-    needed: usize,
-    size: usize,
-    pilot: Pilot,
-) -> String {
-    let calls = pilot.pilots.get().saturating_mul(pilot.steps.get());
-    let more = match found {
-        0 => "nobody can say how many more calls that takes".to_owned(),
-        found => {
-            let whole = calls as f64 * needed as f64 / found as f64;
-            format!(
-                "about {:.0} more generator calls would be needed",
-                (whole - calls as f64).max(1.0)
-            )
-        }
-    };
-    format!(
-        "too few pilot latents for `{query}`: {found} of {} chains of {} steps met its support ({supported} of {calls} proposals); {} components that share a covariance in {size} dimensions need at least {needed} different ones to have a shape, so {more}\nhint: raise {} or {}, use {}, or loosen the query",
-        pilot.pilots,
-        pilot.steps,
-        pilot.components,
-        Setting("pilot_steps"),
-        Setting("pilots"),
-        Setting("adapt").to("adaptive")
-    )
-}
 
 /// What a search ended with.
 pub(crate) struct Found {

@@ -16,13 +16,13 @@ use s2m_core::mixture::em::{Settings, fit};
 use s2m_core::mixture::{Covariance, Mixture};
 use s2m_core::query::Query;
 
-use super::choice::Pilot;
 use super::parts::{Beyond, Judged, settle};
 use super::record::{ProposalRecord, Record};
 use super::search::Search;
 use super::{AdaptError, Found, Judging, uncovered};
 use crate::draw::{Target, chains, weigh_first};
 use crate::error::Error;
+use crate::pilot::Pilot;
 use crate::pool::Pool;
 use crate::progress::Silent;
 

@@ -12,21 +12,19 @@ use s2m_core::streams;
 use s2m_core::weight::LogitError;
 use s2m_model::logits::Logits;
 
-use super::AdaptError;
 use super::record::StageRecord;
 use super::store::Stored;
 use crate::cover;
 use crate::draw::{Target, weigh_first};
+use crate::error::AdaptError;
 use crate::error::Error;
+use crate::pilot::MAX_SIZE;
 use crate::pool::{ClassRule, Origin, Pool, RecycledRows, row_shape};
 use crate::progress::Progress;
 use crate::samplers::SamplerChoice;
 use crate::sequence::Sequence;
 use crate::session::Session;
 use crate::settings::DEFAULT_TV;
-
-/// Latents with more numbers than this are not adapted: covariances would not fit into memory.
-pub(crate) const MAX_SIZE: usize = 4096;
 
 /// Stages that a search may have.
 pub(crate) const MAX_STAGES: u16 = *streams::SEARCH.end();
@@ -42,10 +40,7 @@ pub(crate) enum Price {
 
 impl Price {
     pub(crate) fn of(sampler: SamplerChoice) -> Self {
-        match sampler {
-            SamplerChoice::Reject { tv } | SamplerChoice::MhAuto { tv } => Self::Distance(tv),
-            SamplerChoice::Mh { .. } | SamplerChoice::Resample { .. } => Self::Effective,
-        }
+        sampler.distance().map_or(Self::Effective, Self::Distance)
     }
 
     /// The distance that is wanted, or the usual one.

@@ -12,13 +12,12 @@ use s2m_model::bundle::{Bundle, sha256};
 use s2m_model::disk::read_plain;
 use serde::{Deserialize, Serialize};
 
-use super::AdaptError;
-use super::choice::MAX_COMPONENTS;
 use super::record::{Record, covariance_name};
-use super::search::MAX_SIZE;
 use crate::draw::Target;
-use crate::error::Error;
+use crate::error::{AdaptError, Error};
+use crate::mixture_bytes::{bytes, digest};
 use crate::output::Staging;
+use crate::pilot::{MAX_COMPONENTS, MAX_SIZE};
 use crate::session::Session;
 
 /// The files of a stored proposal.
@@ -183,18 +182,6 @@ fn read(folder: &Path, file: &str) -> Result<Vec<u8>, String> {
         return Err(format!("`{file}` is larger than {} MiB", MAX_BYTES >> 20));
     }
     read_plain(&path).map_err(|e| format!("`{file}`: {e}"))
-}
-
-/// A hash of a mixture's numbers.
-pub(crate) fn digest(mixture: &Mixture) -> String {
-    sha256(&bytes(mixture))
-}
-
-fn bytes(mixture: &Mixture) -> Vec<u8> {
-    let parts = mixture.parts();
-    let lists = [&parts.weights, &parts.means, &parts.factors];
-    let numbers = lists.into_iter().flatten();
-    numbers.flat_map(|number| number.to_le_bytes()).collect()
 }
 
 impl Shape {

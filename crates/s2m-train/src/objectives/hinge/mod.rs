@@ -20,8 +20,9 @@ mod losses;
 pub mod regularise;
 
 use anyhow::Result;
+use s2m_core::streams::training::STATISTICS;
 use s2m_runs::parts::Precision;
-use serde::{Deserialize, Serialize};
+use s2m_runs::regularise::Regularise;
 use tch::{Kind, Tensor, no_grad};
 
 use super::{AnyGenerator, Code, Objective, Output, Setup, mean};
@@ -33,37 +34,6 @@ use crate::networks::biggan::{self, Ready};
 use crate::networks::spectral::{self, Power};
 use crate::noise::{self, Draws, Needs, Noise, Purpose};
 use crate::trained::Trained;
-use regularise::Regularise;
-
-/// An unconditional GAN, or one with a projection.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Settings {
-    /// Critic steps before each generator step.
-    pub critic_steps: i64,
-}
-
-/// AC-GAN.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct AcGanSettings {
-    /// Critic steps before each generator step.
-    pub critic_steps: i64,
-    /// λ.
-    pub class_weight: f64,
-}
-
-/// CP-GAN.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct CpGanSettings {
-    /// Critic steps before each generator step.
-    pub critic_steps: i64,
-    /// λ_c.
-    pub class_weight: f64,
-    /// λ_g.
-    pub posterior_weight: f64,
-}
 
 /// Which of the four, and its constants.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,7 +99,7 @@ impl Hinge {
             biggan::check(setup.shape, network.latent, Some(least))?;
         }
         let mut critic_specs = critic.specs();
-        critic_specs.extend(setup.regularise.specs());
+        critic_specs.extend(regularise::specs(setup.regularise));
         let weights = setup.generator_of("generator", generator.specs());
         Ok(Self {
             game,
@@ -166,12 +136,12 @@ impl Hinge {
     /// Real items as training draws them.
     fn real(&self, feed: &Feed, draws: &mut Draws) -> Real {
         let mut real = feed.draw(draws, Pool::All, self.batch);
-        real.items = self.regularise.real(&real.items, self.picture, draws);
+        real.items = regularise::real(&self.regularise, &real.items, self.picture, draws);
         real
     }
 
     fn seen(&self, x: &Tensor, draws: &mut Draws) -> Tensor {
-        self.regularise.seen(x, self.picture, draws)
+        regularise::seen(&self.regularise, x, self.picture, draws)
     }
 
     /// Real and generated items as the critic sees them, what it says about each, and the real one's labels.
@@ -226,7 +196,7 @@ impl Hinge {
             class = losses::cross_entropy(&real.class, &one_hot(&labels, self.labels));
             loss = &loss + &class * weight;
         }
-        if let Some(changes) = self.regularise.consistent(self.picture) {
+        if let Some(changes) = regularise::consistent(&self.regularise, self.picture) {
             let changed = augment::apply(changes, &seen, self.picture, draws);
             let code = self.code(&labels);
             let again = self.judge(&ready, &changed, code.as_ref());
@@ -235,7 +205,7 @@ impl Hinge {
         }
         if let Some(lecam) = self.regularise.lecam {
             let scores = [&real.score, &made.score];
-            loss = &loss + lecam.term(&self.critic.1, self.critic_steps, scores);
+            loss = &loss + regularise::lecam(lecam, &self.critic.1, self.critic_steps, scores);
         }
         self.critic.1.descend(&loss.sum(Kind::Float));
         CriticLosses {
@@ -293,7 +263,9 @@ impl Hinge {
             Game::Plain => 0,
             Game::Projection | Game::AcGan { .. } => batch,
             Game::CpGan { .. } => {
-                batch + self.regularise.real_needs(batch) + self.regularise.seen_needs(batch)
+                batch
+                    + regularise::real_needs(&self.regularise, batch)
+                    + regularise::seen_needs(&self.regularise, batch)
             }
         }
     }
@@ -302,12 +274,12 @@ impl Hinge {
 impl Objective for Hinge {
     fn needs(&self) -> Needs {
         let (steps, batch) = (self.critic_steps, self.batch);
-        let consistent = self.regularise.consistent(self.picture);
+        let consistent = regularise::consistent(&self.regularise, self.picture);
         let critic = batch
-            + self.regularise.real_needs(batch)
-            + self.regularise.seen_needs(2 * batch)
+            + regularise::real_needs(&self.regularise, batch)
+            + regularise::seen_needs(&self.regularise, 2 * batch)
             + consistent.map_or(0, |changes| augment::needs(changes, batch));
-        let generator = self.code_needs() + self.regularise.seen_needs(batch);
+        let generator = self.code_needs() + regularise::seen_needs(&self.regularise, batch);
         Needs {
             normal: (steps + 1) * batch * self.generator.0.latent,
             uniform: steps * critic + generator,
@@ -376,7 +348,7 @@ impl Objective for Hinge {
             return;
         };
         spectral::settle(&first.weights);
-        let key = |&key: &u64| noise::key(key, Purpose::Shown, "statistics");
+        let key = |&key: &u64| noise::key(key, Purpose::Shown, STATISTICS);
         let keys: Vec<u64> = self.keys.iter().map(key).collect();
         let needs = Needs {
             normal: self.batch * self.generator.0.latent,

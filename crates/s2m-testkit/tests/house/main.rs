@@ -1,6 +1,10 @@
-//! Rules of the house that no compiler checks: how long files are, what messages of libraries say, and that
-//! CONTRIBUTING names files that are there.
+//! Rules of the house that no compiler checks: how long files are, what messages of libraries say, how modules depend on each
+//! other, and that CONTRIBUTING names the files that are there and those that have to be touched.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod cycles;
+mod lists;
+mod source;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -111,6 +115,44 @@ fn messages_of_libraries_name_settings_and_no_flags() {
     }
 }
 
+/// The word after a place in code.
+fn argument<'c>(code: &'c str, call: &str) -> Vec<&'c str> {
+    let after = code
+        .match_indices(call)
+        .map(|(at, _)| &code[at + call.len()..]);
+    after.filter_map(source::word).collect()
+}
+
+#[test]
+fn streams_of_random_numbers_are_numbered_in_one_place() {
+    let crates = root().join("crates");
+    for file in rust_files(&crates) {
+        let name = file.strip_prefix(&crates).unwrap().to_str().unwrap();
+        if !name.contains("/src/")
+            || name.ends_with("tests.rs")
+            || name == "s2m-core/src/streams.rs"
+        {
+            continue;
+        }
+        let source = source::Source::read(&file);
+        assert!(
+            source.variants("Purpose").is_none(),
+            "{name} has purposes of its own"
+        );
+        for stage in argument(&source.code, ".at_stage(") {
+            let own = stage.starts_with(|c: char| c.is_ascii_digit()) || stage == "u16";
+            assert!(
+                !own,
+                "{name} numbers a stream itself: {stage}\nhint: `s2m-core/src/streams.rs` has the list"
+            );
+        }
+    }
+    assert_eq!(
+        argument("p.at_stage(3).at_stage(u16::MAX) at_stage(x)", ".at_stage("),
+        ["3", "u16"]
+    );
+}
+
 /// The section of CONTRIBUTING under a heading.
 fn section<'a>(text: &'a str, heading: &str) -> &'a str {
     let (_, rest) = text.split_once(&format!("\n## {heading}\n")).unwrap();
@@ -167,28 +209,6 @@ fn is_there(path: &str, all: &[String]) -> bool {
     };
     let end = format!("/{fixed}");
     fixed.is_empty() || all.iter().any(|one| one == fixed || one.ends_with(&end))
-}
-
-#[test]
-fn lists_of_files_to_touch_are_short_and_each_step_names_its_file() {
-    let text = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
-    for (heading, most) in [
-        ("Adding a sampler", 4),
-        ("Adding a metric", 4),
-        ("Adding a dataset", 4),
-        ("Adding a network to train", 5),
-        ("Adding an experiment", 4),
-    ] {
-        let lines = section(&text, heading).lines();
-        let steps: Vec<&str> = lines
-            .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
-            .collect();
-        assert!((1..=most).contains(&steps.len()), "{heading}: {steps:?}");
-        for step in steps {
-            let named = named_paths(between_backticks(step)).len();
-            assert_eq!(named, 1, "{heading}: one file in `{step}`");
-        }
-    }
 }
 
 #[test]

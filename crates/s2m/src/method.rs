@@ -1,11 +1,10 @@
 //! The ways to adapt the latent distribution by name, and their options.
 
-use std::num::NonZeroUsize;
-
 use s2m_core::setting::Setting;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::pilot::{MAX_COMPONENTS, Pilot, STEPS_ONCE, STEPS_REPEAT};
 
 /// Share of the prior that an adapted proposal keeps: weights stay below ten times what they would be
 /// without adaptation.
@@ -13,15 +12,6 @@ pub const PRIOR_SHARE: f64 = 0.1;
 
 /// Least gain of a stage in calls per sample for which `adaptive` goes on.
 pub const GAIN: f64 = 0.1;
-
-/// The paper's settings: pilot latents, components, steps of a pilot chain, at once and per label.
-pub const PILOTS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
-/// See [`PILOTS`].
-pub const COMPONENTS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
-/// See [`PILOTS`].
-pub const STEPS_ONCE: NonZeroUsize = NonZeroUsize::new(100).unwrap();
-/// See [`PILOTS`].
-pub const STEPS_REPEAT: NonZeroUsize = NonZeroUsize::new(15).unwrap();
 
 /// How the latent distribution is adapted to a query before samples are drawn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -56,31 +46,7 @@ pub enum AdaptChoice {
     },
 }
 
-/// How the paper's pilots are drawn and fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pilot {
-    /// Chains; each gives one latent.
-    pub pilots: NonZeroUsize,
-    /// Steps of each.
-    pub steps: NonZeroUsize,
-    /// Components of the mixture.
-    pub components: NonZeroUsize,
-}
-
-impl Pilot {
-    /// The paper's numbers, with so many steps.
-    pub fn paper(steps: NonZeroUsize) -> Self {
-        Self {
-            pilots: PILOTS,
-            steps,
-            components: COMPONENTS,
-        }
-    }
-}
-
-/// Most components that a mixture may have, and most proposals of one pilot.
-pub(crate) const MAX_COMPONENTS: usize = 1024;
+/// Most proposals of one pilot.
 const MAX_PILOT_CALLS: usize = 1 << 30;
 
 impl Pilot {

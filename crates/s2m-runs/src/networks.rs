@@ -1,12 +1,13 @@
-//! Which networks play, and their sizes; read from `network` in a run file.
+//! Which networks play a GAN's game, and their sizes; `network` in a run file of `gan`.
 //!
 //! ```toml
 //! network = { latent = 100, hidden = [256, 256] }
 //! network = { kind = "biggan", latent = 80, channels = 64, critic-channels = 96 }
 //! ```
 
-use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ensure};
 
 /// The networks of a GAN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub enum NetworkSettings {
     /// Fully connected layers; a run file names no kind.
     Mlp(MlpSettings),
+    /// BigGAN's.
     BigGan(BigGanSettings),
 }
 
@@ -72,27 +74,27 @@ impl TryFrom<toml::Table> for NetworkSettings {
 
 impl NetworkSettings {
     /// The sizes of fully connected networks, for objectives that are played by them.
-    pub fn mlp(&self) -> Result<&MlpSettings> {
+    pub fn mlp(&self) -> Result<&MlpSettings, Error> {
         match self {
             Self::Mlp(settings) => Ok(settings),
-            Self::BigGan(_) => bail!(
-                "`network.kind` is `biggan`, which this objective does not train\nhint: objective = {{ kind = \"hinge\", critic-steps = 4 }}"
-            ),
+            Self::BigGan(_) => Err(Error::Setting(
+                "`network.kind` is `biggan`, which this objective does not train\nhint: objective = { kind = \"hinge\", critic-steps = 4 }".to_owned(),
+            )),
         }
     }
 
     /// The sizes of a BigGAN, for objectives that are played by it.
-    pub fn biggan(&self) -> Result<&BigGanSettings> {
+    pub fn biggan(&self) -> Result<&BigGanSettings, Error> {
         match self {
             Self::BigGan(settings) => Ok(settings),
-            Self::Mlp(_) => None.context(
-                "hinge objectives train BigGAN, and `network` states other layers\nhint: network = { kind = \"biggan\", latent = 80, channels = 64 }",
-            ),
+            Self::Mlp(_) => Err(Error::Setting(
+                "hinge objectives train BigGAN, and `network` states other layers\nhint: network = { kind = \"biggan\", latent = 80, channels = 64 }".to_owned(),
+            )),
         }
     }
 
     /// Refuses sizes that no network has.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<(), Error> {
         let within = |name: &str, value: i64, most: i64| {
             ensure!(
                 (1..=most).contains(&value),
