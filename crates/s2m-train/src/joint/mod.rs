@@ -14,11 +14,13 @@
 //! - `folds`: who judges what;
 //! - `lesson`: one training of several networks, and what they say;
 //! - `teaching`: what a training is given, its networks and their scores;
-//! - `learnt`: what the next training and the files take of it.
+//! - `learnt`: what the next training and the files take of it;
+//! - `before`: the same from what an earlier run has left.
 //!
 //! A training that is finished stays in a folder of its own, so that an interrupted run goes on and several ways to fit
 //! D_v stand on one student.
 
+mod before;
 mod folds;
 mod learnt;
 mod lesson;
@@ -171,7 +173,10 @@ pub fn learn(asked: &Asked<'_>, folder: &RunFolder, machine: &Machine) -> Result
     };
     work.folder.claim(&identity)?;
     machine.set(settings.precision)?;
-    let learnt = work.learn();
+    let learnt = match work.learnt_before()? {
+        Some(learnt) => Ok(learnt),
+        None => work.learn(),
+    };
     machine.set(Precision::Float32)?;
     learnt.map(Some)
 }
@@ -216,6 +221,16 @@ fn held(generators: &Generators, machine: &Machine) -> Result<Vec<Held>> {
     Ok(all)
 }
 
+/// The folder of a round.
+fn round_name(number: usize) -> String {
+    format!("round-{number}")
+}
+
+/// The folder of the first round with a power.
+fn first_round_name(power: f64) -> String {
+    format!("round-1-power-{power}")
+}
+
 impl Work<'_> {
     fn learn(&mut self) -> Result<Learnt> {
         if self.joint.supervised {
@@ -224,17 +239,13 @@ impl Work<'_> {
         let teachers = self.teach("class", None, None, None)?;
         self.judge_by_classes(&teachers)?;
         let sets = self.sets()?;
-        let showings: Vec<Showing> = self
-            .owns
-            .iter()
-            .map(|own| Showing::new(sets.clone(), own.labelling.clone()))
-            .collect();
+        let showings = self.showings(&sets);
         let (targets, round, mut report) = self.first_round(&showings, &teachers)?;
         let mut rounds = vec![(targets, round)];
         for number in 2..=self.joint.rounds {
             let (_, before) = &rounds[rounds.len() - 1];
             let targets = self.later_targets(&showings, before)?;
-            let name = format!("round-{number}");
+            let name = round_name(number);
             let from = Some(&before.weights);
             let round = self.teach(&name, Some(&showings), Some(&targets), from)?;
             rounds.push((targets, round));
@@ -264,8 +275,7 @@ impl Work<'_> {
     fn learn_truth(&self) -> Result<Learnt> {
         let sets = LabelSets::whole(self.classes)?;
         let outputs = sets.outputs();
-        let showing = |own: &Own| Showing::new(sets.clone(), own.labelling.clone());
-        let showings: Vec<Showing> = self.owns.iter().map(showing).collect();
+        let showings = self.showings(&sets);
         let truth = |own: &Own| {
             let truth = &self.generators.loaded[own.data].train.truth;
             let mut targets = vec![0.0; own.shown.len() * outputs];
@@ -352,7 +362,7 @@ impl Work<'_> {
         for &power in &self.joint.powers {
             let own = |(own, showing)| self.first_targets(showing, own, power);
             let targets: Vec<Vec<f32>> = self.owns.iter().zip(showings).map(own).collect();
-            let name = format!("round-1-power-{power}");
+            let name = first_round_name(power);
             let taught = self.teach(&name, Some(showings), Some(&targets), None)?;
             tried.push((targets, taught));
         }
@@ -405,11 +415,7 @@ impl Work<'_> {
     /// Targets by the students of the round before, each for the items of its own fold.
     fn later_targets(&self, showings: &[Showing], round: &Taught) -> Result<Vec<Vec<f32>>> {
         let outputs = showings[0].sets().outputs();
-        let network = Student {
-            trunk: self.trunk.clone(),
-            classes: self.classes as i64,
-            sets: Some(outputs as i64),
-        };
+        let network = self.student(showings[0].sets());
         let mut all = Vec::new();
         for (owner, own) in self.owns.iter().enumerate() {
             let mut targets = vec![0.0_f32; own.shown.len() * outputs];
@@ -495,25 +501,49 @@ impl Work<'_> {
             report["student_nll"] = json!(student.scores[owner].fit.nll_after);
             report["student_temperature"] = json!(student.scores[owner].fit.temperature);
             report["student_step"] = json!(student.steps[owner]);
+            report["sets"] = json!(sets.sets().iter().map(|s| s.bits()).collect::<Vec<_>>());
+            report["rest"] = json!(sets.has_rest());
         }
-        let shifts = (0..self.owns.len())
-            .map(|owner| self.look(owner, Some(&showings[owner])).joint_shift)
-            .collect();
         self.folder.write_json(JOINT_FOUND, &report)?;
-        Ok(Learnt {
-            network: Student {
-                trunk: self.trunk.clone(),
-                classes: self.classes as i64,
-                sets: Some(sets.outputs() as i64),
-            },
+        let members = if members.is_empty() {
+            self.owns.iter().map(|_| Vec::new()).collect()
+        } else {
+            members
+        };
+        Ok(self.learnt(sets, showings, student.weights, members))
+    }
+
+    /// The student with outputs for these sets, and the networks of its folds.
+    fn learnt(
+        &self,
+        sets: LabelSets,
+        showings: &[Showing],
+        student: Parameters,
+        members: Vec<Vec<Parameters>>,
+    ) -> Learnt {
+        Learnt {
+            network: self.student(&sets),
+            student,
+            members,
+            shifts: (0..self.owns.len())
+                .map(|owner| self.look(owner, Some(&showings[owner])).joint_shift)
+                .collect(),
             sets,
-            student: student.weights,
-            members: if members.is_empty() {
-                self.owns.iter().map(|_| Vec::new()).collect()
-            } else {
-                members
-            },
-            shifts,
-        })
+        }
+    }
+
+    /// A network with an output for each of these sets.
+    fn student(&self, sets: &LabelSets) -> Student {
+        Student {
+            trunk: self.trunk.clone(),
+            classes: self.classes as i64,
+            sets: Some(sets.outputs() as i64),
+        }
+    }
+
+    /// What sets show, replica by replica.
+    fn showings(&self, sets: &LabelSets) -> Vec<Showing> {
+        let showing = |own: &Own| Showing::new(sets.clone(), own.labelling.clone());
+        self.owns.iter().map(showing).collect()
     }
 }

@@ -16,6 +16,9 @@ use crate::replica::Replica;
 use crate::trained::{Start, Trained};
 use crate::training::{self, Plan};
 
+/// What a finished training leaves.
+pub(super) const WEIGHTS: &str = "weights.safetensors";
+
 /// Later rounds go on from the students of the round before, in so many times fewer passes.
 const SHORTER: u64 = 3;
 
@@ -145,10 +148,7 @@ impl Work<'_> {
             .collect();
         let folder = self.folder.inside(name);
         let device = self.machine.device;
-        let (best, weights) = (
-            folder.join("best.safetensors"),
-            folder.join("weights.safetensors"),
-        );
+        let (best, weights) = (folder.join("best.safetensors"), folder.join(WEIGHTS));
         let steps = self.steps(owners, &feed, passes);
         let plan_name = format!("label sets, {name}");
         let plan = Plan {

@@ -83,6 +83,32 @@ fn later_rounds_go_on_from_the_students_of_the_round_before() {
     assert!((student - rounds[0]).abs() > 1e-5, "{said}");
 }
 
+/// Two runs on one student: the second takes it as it is, and works out nothing again.
+#[test]
+fn the_next_variant_takes_what_the_first_has_learnt() {
+    let folder = tempdir().unwrap();
+    let gan = folder.path().join("gan");
+    train_gan(&gan_settings(WGAN_GP, "[0]", 5), &gan);
+    let learnt = folder.path().join("learnt");
+    let extra = format!(
+        "real = {{ fit = \"frozen\", epochs = 1 }}\nnetwork = {{ kind = \"mlp\", hidden = [24] }}\njoint = {{ rounds = 2, epochs = 6, folder = \"{}\" }}\ncalibration = {{ generated = 1000 }}",
+        learnt.display()
+    );
+    let settings = classifier_settings(&gan, &extra);
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    classifier::train(&settings, &first, &machine()).unwrap();
+    fs::remove_dir_all(learnt.join("class")).unwrap();
+    classifier::train(&settings, &second, &machine()).unwrap();
+    assert!(!learnt.join("class").exists());
+    let networks = |out: &Path| {
+        let mut files = files(out);
+        files.retain(|(name, _)| name.ends_with("classifier.onnx"));
+        files
+    };
+    assert!(!networks(&first).is_empty());
+    assert!(networks(&first) == networks(&second));
+}
+
 /// Killed again and again, the run ends with the bytes of one that was left alone.
 #[test]
 fn interrupted_cross_fitting_ends_with_the_same_bytes() {
