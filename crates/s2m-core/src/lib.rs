@@ -23,6 +23,7 @@ pub mod calibration;
 pub mod chains;
 pub mod density;
 pub mod diagnostics;
+mod error;
 pub mod joint;
 pub mod labels;
 mod logspace;

@@ -6,10 +6,6 @@ use std::path::{Path, PathBuf};
 use s2m_core::labels::LabelsError;
 use s2m_core::query::QueryError;
 use s2m_core::setting::Setting;
-use s2m_data::idx::IdxError;
-use s2m_data::npy::NpyError;
-use s2m_data::picture_file::PictureError;
-use s2m_data::picture_folder::PictureFolderError;
 use s2m_model::disk::LockError;
 use s2m_model::judge::JudgeError;
 use s2m_model::networks::NetworkError;
@@ -135,18 +131,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A folder of pictures is not usable.
+    /// A folder of pictures, an array or an idx file is not usable.
     #[error(transparent)]
-    Folder(#[from] PictureFolderError),
+    Data(#[from] s2m_data::Error),
     /// A picture cannot be read.
     #[error("{}\nhint: {} leaves out what cannot be read, and counts it", .0, Setting("skip_bad"))]
-    Picture(#[from] PictureError),
-    /// An array cannot be read.
-    #[error(transparent)]
-    Npy(#[from] NpyError),
-    /// An idx file cannot be read.
-    #[error(transparent)]
-    Idx(#[from] IdxError),
+    Picture(s2m_data::Error),
     /// Items cannot be drawn or written.
     #[error(transparent)]
     S2m(Box<s2m::Error>),

@@ -6,10 +6,6 @@ use std::path::{Path, PathBuf};
 use s2m_core::labels::LabelsError;
 use s2m_core::query::QueryError;
 use s2m_core::weight::WeightingError;
-use s2m_data::recipe::RecipeError;
-use s2m_metrics::features::FeaturesError;
-use s2m_metrics::fid::FidError;
-use s2m_metrics::total_variation::TotalVariationError;
 use s2m_model::bundle::BundleError;
 use s2m_model::disk::ScratchError;
 use s2m_model::judge::JudgeError;
@@ -81,25 +77,9 @@ pub enum Error {
     /// Classes of a run file do not work.
     #[error(transparent)]
     Labels(#[from] LabelsError),
-    /// A distance between histogram and density cannot be computed.
+    /// A metric cannot be computed.
     #[error(transparent)]
-    TotalVariation(#[from] TotalVariationError),
-    /// A referee's features are not usable.
-    #[error("the referee's features on {data}: {source}")]
-    Features {
-        /// Which data set.
-        data: String,
-        /// What is wrong.
-        source: FeaturesError,
-    },
-    /// FID† cannot be computed.
-    #[error("FID† on {data}: {source}")]
-    Fid {
-        /// Which data set.
-        data: String,
-        /// What is wrong.
-        source: FidError,
-    },
+    Metric(#[from] s2m_metrics::Error),
     /// Nothing can be drawn.
     #[error(transparent)]
     S2m(Box<s2m::Error>),
@@ -132,7 +112,7 @@ pub enum Error {
     Judge(#[from] JudgeError),
     /// Data cannot be had.
     #[error(transparent)]
-    Data(#[from] RecipeError),
+    Data(#[from] s2m_data::Error),
     /// Nothing can be trained or fitted.
     #[error(transparent)]
     Fit(#[from] s2m_fit::Error),
@@ -167,6 +147,15 @@ impl From<s2m::Error> for Error {
 }
 
 impl Error {
+    /// Names the data in what is wrong with a referee's features on it.
+    pub(crate) fn features(data: &str) -> impl Fn(s2m_metrics::Error) -> Self + Copy + '_ {
+        move |error| {
+            error
+                .within(format_args!("the referee's features on {data}"))
+                .into()
+        }
+    }
+
     /// Names the path in an error of writing.
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Write {

@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use s2m_core::setting::Setting;
-use s2m_data::recipe::RecipeError;
 use s2m_model::bundle::BundleError;
 use s2m_model::disk::{LockError, StagingError};
 use s2m_model::probe::ProbeError;
@@ -87,7 +86,7 @@ pub enum Error {
     Bundle(#[from] BundleError),
     /// Data cannot be had.
     #[error(transparent)]
-    Data(#[from] RecipeError),
+    Data(#[from] s2m_data::Error),
     /// Data of no known form.
     #[error("`{}` is no data of a form that is detected: a folder with a folder of images per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
     UnknownData(PathBuf),
