@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_core::query::QueryError;
-use s2m_core::weight::WeightingError;
 use s2m_model::bundle::BundleError;
 use s2m_model::judge::JudgeError;
 use s2m_model::networks::NetworkError;
@@ -16,12 +14,9 @@ pub enum Error {
     /// A bundle is not usable.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// A query is not usable.
+    /// A query is not usable, or settings do not fit it.
     #[error(transparent)]
-    Query(#[from] QueryError),
-    /// Settings do not fit a query.
-    #[error(transparent)]
-    Weighting(#[from] WeightingError),
+    Core(#[from] s2m_core::Error),
     /// A network failed.
     #[error(transparent)]
     Network(#[from] NetworkError),

@@ -69,3 +69,58 @@ macro_rules! error {
         }
     };
 }
+
+error! {
+    /// A text is not a query.
+    Syntax(syntax),
+    /// A query names a label that is not there.
+    UnknownLabel(unknown_label),
+    /// No label set satisfies a query.
+    Contradiction(contradiction),
+    /// A query also holds for items without any label.
+    HoldsWithoutLabel(holds_without_label),
+    /// Labels, or a list of label sets, cannot be used.
+    Labels(labels),
+    /// A label is in no label set of a list.
+    Uncovered(uncovered),
+    /// Something is beyond a limit.
+    TooLarge(too_large),
+    /// A number is out of its range, or not a number.
+    Value(value),
+    /// Lists that belong together differ in length.
+    Mismatch(mismatch),
+    /// There are too few items, or too little weight, for an estimate.
+    TooFew(too_few),
+    /// No value of a setting gives what was asked for.
+    Unreachable(unreachable),
+    /// Settings that do not go together, or not with a query.
+    Setting(setting),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_place_goes_before_the_message_and_the_kind_and_the_cause_stay() {
+        let cause = io::Error::other("no disk");
+        let error = Error::value(format!("could not count: {cause}")).because(cause);
+        let error = error.within("a").within(format_args!("`{}`", "b"));
+        assert_eq!(error.to_string(), "`b`: a: could not count: no disk");
+        assert_eq!(error.kind(), Kind::Value);
+        assert_eq!(error.source().unwrap().to_string(), "no disk");
+        assert!(Error::value("none").source().is_none());
+    }
+
+    #[test]
+    fn errors_are_the_same_by_kind_and_message_and_go_between_threads() {
+        fn shared<T: Send + Sync + 'static>() {}
+        shared::<Error>();
+        assert_eq!(Error::value("a"), Error::value("a"));
+        assert_ne!(Error::value("a"), Error::value("b"));
+        assert_ne!(Error::value("a"), Error::labels("a"));
+    }
+}

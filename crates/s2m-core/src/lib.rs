@@ -39,4 +39,5 @@ pub mod streams;
 pub mod tail;
 pub mod weight;
 
+pub use error::{Error, Kind};
 pub use logspace::{log_sub_exp, log_sum_exp};

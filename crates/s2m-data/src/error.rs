@@ -3,9 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use s2m_core::density::LabellingError;
-use s2m_core::labels::LabelsError;
-
 s2m_core::error! {
     /// A file, a folder, or what it should hold, is not there.
     NotFound(not_found),
@@ -23,14 +20,8 @@ s2m_core::error! {
     Setting(setting),
 }
 
-impl From<LabelsError> for Error {
-    fn from(error: LabelsError) -> Self {
-        Self::setting(error.to_string())
-    }
-}
-
-impl From<LabellingError> for Error {
-    fn from(error: LabellingError) -> Self {
+impl From<s2m_core::Error> for Error {
+    fn from(error: s2m_core::Error) -> Self {
         Self::setting(error.to_string())
     }
 }

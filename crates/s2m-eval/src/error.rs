@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_core::labels::LabelsError;
-use s2m_core::query::QueryError;
 use s2m_core::setting::Setting;
 use s2m_model::disk::LockError;
 use s2m_model::judge::JudgeError;
@@ -118,11 +116,8 @@ pub enum Error {
         /// The labels there are.
         labels: Vec<String>,
         /// What is wrong.
-        source: QueryError,
+        source: s2m_core::Error,
     },
-    /// Labels are not names.
-    #[error(transparent)]
-    LabelNames(#[from] LabelsError),
     /// Features cannot be kept.
     #[error("could not keep features in `{}`: {source}\nhint: {} keeps none, and {} keeps them elsewhere", .folder.display(), Setting("no_cache"), Setting("cache").to("DIR"))]
     Cache {
@@ -143,9 +138,9 @@ pub enum Error {
     /// A picture cannot be drawn.
     #[error(transparent)]
     Drawing(#[from] s2m_show::Error),
-    /// A query is not usable.
+    /// Labels or a query are not usable.
     #[error(transparent)]
-    Query(#[from] QueryError),
+    Core(#[from] s2m_core::Error),
     /// ONNX Runtime is not usable.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

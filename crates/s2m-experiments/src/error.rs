@@ -3,9 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_core::labels::LabelsError;
-use s2m_core::query::QueryError;
-use s2m_core::weight::WeightingError;
 use s2m_model::bundle::BundleError;
 use s2m_model::disk::ScratchError;
 use s2m_model::judge::JudgeError;
@@ -74,9 +71,6 @@ pub enum Error {
         /// Which seed.
         seed: u64,
     },
-    /// Classes of a run file do not work.
-    #[error(transparent)]
-    Labels(#[from] LabelsError),
     /// A metric cannot be computed.
     #[error(transparent)]
     Metric(#[from] s2m_metrics::Error),
@@ -92,12 +86,9 @@ pub enum Error {
     /// A bundle is not usable.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// A query is not usable.
+    /// Labels or a query are not usable, or settings do not fit it.
     #[error(transparent)]
-    Query(#[from] QueryError),
-    /// Settings do not fit a query.
-    #[error(transparent)]
-    Weighting(#[from] WeightingError),
+    Core(#[from] s2m_core::Error),
     /// Numbers that memory does not hold cannot be read.
     #[error(transparent)]
     Scratch(#[from] ScratchError),

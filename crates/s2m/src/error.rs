@@ -3,8 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_core::query::QueryError;
-use s2m_core::weight::{LogitError, WeightingError};
+use s2m_core::weight::LogitError;
 use s2m_model::bank::BankError;
 use s2m_model::bundle::BundleError;
 use s2m_model::disk::{LockError, ScratchError, StagingError};
@@ -31,12 +30,9 @@ pub enum Error {
     /// The bundle is not usable.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// The query is not usable.
+    /// The query is not usable, or the settings do not fit it.
     #[error(transparent)]
-    Query(#[from] QueryError),
-    /// The settings do not fit the query.
-    #[error(transparent)]
-    Weighting(#[from] WeightingError),
+    Core(#[from] s2m_core::Error),
     /// ONNX Runtime is not usable.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

@@ -4,7 +4,6 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use s2m_core::labels::LabelsError;
 use s2m_core::setting::Setting;
 use thiserror::Error;
 
@@ -215,7 +214,7 @@ pub enum InfoError {
     Format(u32),
     /// The label names do not work.
     #[error(transparent)]
-    Labels(#[from] LabelsError),
+    Labels(#[from] s2m_core::Error),
     /// The size of a part is impossible.
     #[error("`part` is {0}; 1 to {PART} are possible")]
     Part(u64),

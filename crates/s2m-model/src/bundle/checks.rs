@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use s2m_core::joint::{LabelSets, LabelSetsError};
+use s2m_core::Kind;
+use s2m_core::joint::LabelSets;
 use s2m_core::labels::Labels;
 use s2m_core::query::Query;
 
 use super::BundleError;
 use crate::manifest::{
-    CalibrationEntry, GeneratorEntry, ItemEntry, JointError, Manifest, TemperatureValue,
+    CalibrationEntry, GeneratorEntry, ItemEntry, Manifest, TemperatureValue,
 };
 
 /// Most numbers in one item or latent; beyond it a shape is a mistake or an attack.
@@ -99,12 +100,17 @@ pub(super) fn label_sets(
     }
     let sets = joint
         .label_sets(labels.len())
-        .map_err(|error| match error {
-            JointError::Sets(LabelSetsError::Missing(label)) => fault(format!(
-                "label `{}` is in no label set, and there is no `rest`",
-                labels.name(label)
-            )),
-            other => fault(other.to_string()),
+        .map_err(|error| {
+            // Where the sets cover too little, each has been read: a digit per label.
+            let covers = |at: usize| joint.sets.iter().any(|set| set.as_bytes()[at] == b'1');
+            let mut uncovered = (0..labels.len()).filter(|&at| !covers(at));
+            match error.kind() {
+                Kind::Uncovered => fault(format!(
+                    "label `{}` is in no label set, and there is no `rest`",
+                    uncovered.next().map_or("", |at| labels.name(at))
+                )),
+                _ => fault(error.to_string()),
+            }
         })?;
     Ok(Some(Arc::new(sets)))
 }

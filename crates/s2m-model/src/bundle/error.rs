@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use s2m_core::density::LabellingError;
-use s2m_core::labels::LabelsError;
 use thiserror::Error;
 
 use super::MANIFEST;
@@ -46,12 +44,9 @@ pub enum BundleError {
         /// The number found.
         found: u32,
     },
-    /// The label names do not work.
+    /// The label names or the labelling do not work.
     #[error("{MANIFEST}: {0}")]
-    Labels(#[from] LabelsError),
-    /// The labelling does not work.
-    #[error("{MANIFEST}: {0}")]
-    Labelling(#[from] LabellingError),
+    Labels(#[from] s2m_core::Error),
     /// The formats of generator output and classifier input do not meet.
     #[error("{MANIFEST}: {0}")]
     Adapter(#[from] AdapterError),

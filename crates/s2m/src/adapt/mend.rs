@@ -116,7 +116,7 @@ impl Parts {
         let mixtures = self.known.iter().map(|part| &part.mixture);
         let pairs: Vec<(f64, &Mixture)> = shares.iter().copied().zip(mixtures).collect();
         let whole = Mixture::combined(&pairs).and_then(|whole| whole.with_prior_share(prior_share));
-        let whole = whole.map_err(|e| AdaptError::Fit(e.into()))?;
+        let whole = whole.map_err(AdaptError::Fit)?;
         Ok(Some((Arc::new(whole), shares)))
     }
 }
@@ -136,7 +136,7 @@ fn part(
     let point = |&at: &usize| &points[at * size..(at + 1) * size];
     let mixture = mixture.clone().with_prior_share(0.0);
     Ok(Part {
-        mixture: mixture.map_err(|e| AdaptError::Fit(e.into()))?,
+        mixture: mixture.map_err(AdaptError::Fit)?,
         points: kept.iter().flat_map(point).copied().collect(),
         log_masses: log_weights.iter().map(|w| w - count.ln()).collect(),
     })

@@ -25,7 +25,6 @@ use std::sync::Arc;
 
 use s2m_core::adaptation;
 use s2m_core::mixture::Mixture;
-use s2m_core::mixture::em::FitError;
 use s2m_core::query::Query;
 use s2m_core::setting::Setting;
 use thiserror::Error as ThisError;
@@ -119,7 +118,7 @@ pub enum AdaptError {
     },
     /// No mixture fits the points.
     #[error("no mixture could be fitted to the latents found: {0}")]
-    Fit(#[from] FitError),
+    Fit(#[from] s2m_core::Error),
     /// A stored proposal of another generator.
     #[error("the proposal in `{}` was adapted for another generator (of the model `{model}`)\nhint: make one for this model with `s2m adapt`", .path.display())]
     OtherBundle {
