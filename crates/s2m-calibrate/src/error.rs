@@ -3,26 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_model::bundle::BundleError;
-use s2m_model::judge::JudgeError;
-use s2m_model::networks::NetworkError;
 use thiserror::Error;
 
 /// Why a bundle cannot be calibrated.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// A bundle is not usable.
+    /// A bundle or a network is not usable.
     #[error(transparent)]
-    Bundle(#[from] BundleError),
+    Model(#[from] s2m_model::Error),
     /// A query is not usable, or settings do not fit it.
     #[error(transparent)]
     Core(#[from] s2m_core::Error),
-    /// A network failed.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// A classifier is not usable.
-    #[error(transparent)]
-    Judge(#[from] JudgeError),
     /// A setting is out of its range, or held-out items do not do.
     #[error("{0}")]
     Setting(String),

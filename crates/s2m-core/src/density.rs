@@ -122,7 +122,9 @@ fn log_amount(weights: Option<&[f64]>, set: LabelSet) -> f64 {
 }
 
 fn overflow() -> Error {
-    Error::value("labelling.weights (over labelling.observed, where items were drawn for each label) are so large or so small that their sum is not a positive number")
+    Error::value(
+        "labelling.weights (over labelling.observed, where items were drawn for each label) are so large or so small that their sum is not a positive number",
+    )
 }
 
 fn check(list: &'static str, values: &[f64], wanted: usize) -> Result<(), Error> {

@@ -4,10 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use s2m_core::setting::Setting;
-use s2m_model::disk::LockError;
-use s2m_model::judge::JudgeError;
-use s2m_model::networks::NetworkError;
-use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
 /// Why items cannot be evaluated.
@@ -141,18 +137,9 @@ pub enum Error {
     /// Labels or a query are not usable.
     #[error(transparent)]
     Core(#[from] s2m_core::Error),
-    /// ONNX Runtime is not usable.
+    /// A network, ONNX Runtime or a place on disk is not usable.
     #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// A network of a bundle failed.
-    #[error(transparent)]
-    Run(#[from] NetworkError),
-    /// A feature network or referee is not usable.
-    #[error(transparent)]
-    Judge(#[from] JudgeError),
-    /// Somebody else writes there.
-    #[error(transparent)]
-    Lock(#[from] LockError),
+    Model(#[from] s2m_model::Error),
     /// A setting is out of its range or makes no sense here.
     #[error("{0}")]
     Setting(String),

@@ -3,11 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_model::bundle::BundleError;
-use s2m_model::disk::ScratchError;
-use s2m_model::judge::JudgeError;
-use s2m_model::networks::NetworkError;
-use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
 use crate::names;
@@ -83,24 +78,12 @@ pub enum Error {
     /// Nothing can be measured.
     #[error(transparent)]
     Eval(#[from] s2m_eval::Error),
-    /// A bundle is not usable.
+    /// A bundle, a network, ONNX Runtime or a place on disk is not usable.
     #[error(transparent)]
-    Bundle(#[from] BundleError),
+    Model(#[from] s2m_model::Error),
     /// Labels or a query are not usable, or settings do not fit it.
     #[error(transparent)]
     Core(#[from] s2m_core::Error),
-    /// Numbers that memory does not hold cannot be read.
-    #[error(transparent)]
-    Scratch(#[from] ScratchError),
-    /// ONNX Runtime is not usable.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// A network failed.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// A referee is not usable.
-    #[error(transparent)]
-    Judge(#[from] JudgeError),
     /// Data cannot be had.
     #[error(transparent)]
     Data(#[from] s2m_data::Error),

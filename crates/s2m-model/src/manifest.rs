@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use s2m_core::Error;
 use s2m_core::calibration::correction::Correction;
 use s2m_core::calibration::isotonic::Curve;
-use s2m_core::Error;
 use s2m_core::density::Labelling;
 use s2m_core::joint::LabelSets;
 use s2m_core::labels::LabelSet;
@@ -144,7 +144,9 @@ impl LabellingEntry {
         let sum: f64 = self.observed.iter().sum();
         // Shares come with a few printed digits.
         if sum.is_finite() && (sum - 1.0).abs() > 1e-3 {
-            return Err(Error::value(format!("labelling.observed sums to {sum}, not to 1\nhint: give each label's share of the training items; every item shows one label")));
+            return Err(Error::value(format!(
+                "labelling.observed sums to {sum}, not to 1\nhint: give each label's share of the training items; every item shows one label"
+            )));
         }
         match self.model {
             LabellingModel::OneOf => Labelling::one_of(&self.weights),
@@ -351,7 +353,9 @@ impl JointEntry {
             let members = text.bytes().enumerate().filter(|(_, b)| *b == b'1');
             let wrong = || {
                 let found: String = text.chars().take(80).collect();
-                Error::labels(format!("label set \"{found}\" is not {labels} digits of 0 and 1, one per label"))
+                Error::labels(format!(
+                    "label set \"{found}\" is not {labels} digits of 0 and 1, one per label"
+                ))
             };
             fits.then(|| members.map(|(label, _)| label).collect())
                 .ok_or_else(wrong)

@@ -4,12 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use s2m_core::weight::LogitError;
-use s2m_model::bank::BankError;
-use s2m_model::bundle::BundleError;
-use s2m_model::disk::{LockError, ScratchError, StagingError};
-use s2m_model::journal::JournalError;
-use s2m_model::networks::NetworkError;
-use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
 use crate::adapt::AdaptError;
@@ -27,18 +21,12 @@ pub enum Error {
         /// What there is.
         embedded: String,
     },
-    /// The bundle is not usable.
+    /// A bundle, a network, a bank, ONNX Runtime or a place on disk is not usable.
     #[error(transparent)]
-    Bundle(#[from] BundleError),
+    Model(#[from] s2m_model::Error),
     /// The query is not usable, or the settings do not fit it.
     #[error(transparent)]
     Core(#[from] s2m_core::Error),
-    /// ONNX Runtime is not usable.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// A network failed.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
     /// A classifier said something that is not a number.
     #[error(
         "proposal {proposal}: {source}\nhint: the networks overflow for this latent; check their export, or the input range in model.toml"
@@ -49,12 +37,6 @@ pub enum Error {
         /// What it said.
         source: LogitError,
     },
-    /// The bank is not usable.
-    #[error(transparent)]
-    Bank(#[from] BankError),
-    /// Progress of an interrupted run cannot be kept.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
     /// A picture cannot be made.
     #[error(transparent)]
     Picture(#[from] s2m_show::Error),
@@ -70,12 +52,6 @@ pub enum Error {
     /// Nobody waited for the end any longer.
     #[error("stopped before the end")]
     Stopped,
-    /// The output folder cannot be made.
-    #[error(transparent)]
-    Staging(#[from] StagingError),
-    /// Numbers that memory does not hold cannot be kept or read.
-    #[error(transparent)]
-    Scratch(#[from] ScratchError),
     /// A run stopped, and can go on from what it has scored.
     #[error("{source}\nhint: what was scored is kept in `{}`; the same command goes on from it, and so does another number of items", .kept.display())]
     Unfinished {
@@ -84,9 +60,6 @@ pub enum Error {
         /// Where the logits are.
         kept: PathBuf,
     },
-    /// Somebody else writes there.
-    #[error(transparent)]
-    Lock(#[from] LockError),
     /// A file or folder cannot be written.
     #[error("could not write `{}`: {source}", .path.display())]
     Write {
@@ -114,15 +87,15 @@ impl From<Refusal> for Error {
 impl Error {
     /// Whether the same request may end otherwise another time: the disk is full, or memory, or somebody stopped it.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(
-            self,
-            Self::Write { .. }
-                | Self::Stopped
-                | Self::Journal(_)
-                | Self::Network(_)
-                | Self::Scratch(_)
-                | Self::Staging(_)
-        )
+        use s2m_model::Kind;
+        match self {
+            Self::Write { .. } | Self::Stopped => true,
+            Self::Model(error) => matches!(
+                error.kind(),
+                Kind::Journal | Kind::Network | Kind::Write | Kind::Place
+            ),
+            _ => false,
+        }
     }
 
     /// Tells how far work is; an error where nobody waits for it any longer.

@@ -356,7 +356,9 @@ fn in_words(expected: Option<CallsNeeded>) -> String {
         Some(CallsNeeded { about, least, most }) => match most {
             Some(most) if most == least => format!("{about} would be needed"),
             Some(most) => format!("about {about} would be needed ({least} to {most} at 95 %)"),
-            None => format!("at least {least} would be needed (at 95 %); how many at most cannot be told, since it hangs on large weights that are too rare to have been seen"),
+            None => format!(
+                "at least {least} would be needed (at 95 %); how many at most cannot be told, since it hangs on large weights that are too rare to have been seen"
+            ),
         },
     }
 }
