@@ -3,31 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_core::query::QueryError;
-use s2m_core::weight::{LogitError, WeightingError};
-use s2m_model::bundle::BundleError;
-use s2m_model::judge::JudgeError;
-use s2m_model::networks::NetworkError;
 use thiserror::Error;
 
 /// Why a bundle cannot be calibrated.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// A bundle is not usable.
+    /// A bundle or a network is not usable.
     #[error(transparent)]
-    Bundle(#[from] BundleError),
-    /// A query is not usable.
+    Model(#[from] s2m_model::Error),
+    /// A query is not usable, or settings do not fit it.
     #[error(transparent)]
-    Query(#[from] QueryError),
-    /// Settings do not fit a query.
-    #[error(transparent)]
-    Weighting(#[from] WeightingError),
-    /// A network failed.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// A classifier is not usable.
-    #[error(transparent)]
-    Judge(#[from] JudgeError),
+    Core(#[from] s2m_core::Error),
     /// A setting is out of its range, or held-out items do not do.
     #[error("{0}")]
     Setting(String),
@@ -65,6 +51,6 @@ pub(crate) fn held_out(error: impl std::fmt::Display) -> Error {
 }
 
 /// What a network must not say.
-pub(crate) fn said(error: LogitError) -> Error {
+pub(crate) fn said(error: s2m_core::weight::LogitError) -> Error {
     Error::Setting(error.to_string())
 }

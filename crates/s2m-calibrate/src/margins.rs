@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use s2m_core::calibration::margin::{self, Loosened, MarginError};
+use s2m_core::Kind;
+use s2m_core::calibration::margin::{self, Loosened};
 use s2m_core::diagnostics::summarise;
 use s2m_core::query::Query;
 use s2m_model::manifest::TemperatureValue;
@@ -89,7 +90,7 @@ impl Chosen<'_> {
                 rank: found.rank,
                 items: found.items,
             }),
-            Err(why @ (MarginError::TooFew { .. } | MarginError::Never { .. })) => {
+            Err(why) if matches!(why.kind(), Kind::TooFew | Kind::Unreachable) => {
                 Ok(MarginFound::None(why.to_string()))
             }
             Err(why) => Err(Error::Setting(why.to_string())),

@@ -14,47 +14,10 @@
 //! Reference: Theorem 1 of "Mining Multi-Label Samples from Single Positive Labels", NeurIPS 2022,
 //! whose `(min_I f − max_J f)^+` is the case of a plain "all of I, none of J" with A = 1.
 
-use thiserror::Error;
-
+use crate::error::Error;
 use crate::labels::{LabelSet, MAX_LABELS};
 use crate::logspace::{log_sub_exp, log_sum_exp};
 use crate::query::Query;
-
-/// Why numbers cannot describe how labels came about.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum LabellingError {
-    /// A list has the wrong length.
-    #[error("labelling.{list} has {found} entries for {wanted} labels")]
-    Length {
-        /// Which list.
-        list: &'static str,
-        /// Number of labels.
-        wanted: usize,
-        /// Its length.
-        found: usize,
-    },
-    /// A weight, prior or share is not a positive finite number.
-    #[error("labelling.{list} holds {value}, which is not a positive number")]
-    NotPositive {
-        /// Which list.
-        list: &'static str,
-        /// The offending value.
-        value: f64,
-    },
-    /// Shares of the shown labels that are not shares of one whole.
-    #[error(
-        "labelling.observed sums to {sum}, not to 1\nhint: give each label's share of the training items; every item shows one label"
-    )]
-    NotShares {
-        /// What they sum to.
-        sum: f64,
-    },
-    /// Sums of weights are no numbers any more.
-    #[error(
-        "labelling.weights (over labelling.observed, where items were drawn for each label) are so large or so small that their sum is not a positive number"
-    )]
-    Overflow,
-}
 
 /// How the single positive labels came about.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +32,7 @@ pub struct Labelling {
 
 impl Labelling {
     /// Items were drawn for each label: `f_i = (π_i / p_data(i))·D_r(i|x)` and `A = 1`.
-    pub fn per_class(priors: &[f64], observed: &[f64]) -> Result<Self, LabellingError> {
+    pub fn per_class(priors: &[f64], observed: &[f64]) -> Result<Self, Error> {
         check("weights", priors, priors.len())?;
         check("observed", observed, priors.len())?;
         let log_factor = priors
@@ -86,18 +49,18 @@ impl Labelling {
     }
 
     /// Refuses weights that cannot be added up.
-    fn with_sound_sums(self) -> Result<Self, LabellingError> {
+    fn with_sound_sums(self) -> Result<Self, Error> {
         let shown: f64 = self.shown_weights().sum();
         if shown.is_finite() && shown > 0.0 {
             Ok(self)
         } else {
-            Err(LabellingError::Overflow)
+            Err(overflow())
         }
     }
 
     /// Each item shows one label drawn from its set with weights `a`: `f_i = D_r(i|x)/a_i` and
     /// `A(S) = Σ_{c∈S} a_c`.
-    pub fn one_of(weights: &[f64]) -> Result<Self, LabellingError> {
+    pub fn one_of(weights: &[f64]) -> Result<Self, Error> {
         check("weights", weights, weights.len())?;
         let log_factor = weights.iter().map(|a| -a.ln()).collect();
         Self {
@@ -158,17 +121,24 @@ fn log_amount(weights: Option<&[f64]>, set: LabelSet) -> f64 {
     }
 }
 
-fn check(list: &'static str, values: &[f64], wanted: usize) -> Result<(), LabellingError> {
+fn overflow() -> Error {
+    Error::value(
+        "labelling.weights (over labelling.observed, where items were drawn for each label) are so large or so small that their sum is not a positive number",
+    )
+}
+
+fn check(list: &'static str, values: &[f64], wanted: usize) -> Result<(), Error> {
     if values.len() != wanted {
-        return Err(LabellingError::Length {
-            list,
-            wanted,
-            found: values.len(),
-        });
+        return Err(Error::mismatch(format!(
+            "labelling.{list} has {} entries for {wanted} labels",
+            values.len()
+        )));
     }
     match values.iter().find(|v| !(v.is_finite() && **v > 0.0)) {
-        Some(&value) => Err(LabellingError::NotPositive { list, value }),
-        None if !values.iter().sum::<f64>().is_finite() => Err(LabellingError::Overflow),
+        Some(&value) => Err(Error::value(format!(
+            "labelling.{list} holds {value}, which is not a positive number"
+        ))),
+        None if !values.iter().sum::<f64>().is_finite() => Err(overflow()),
         None => Ok(()),
     }
 }
@@ -479,7 +449,7 @@ mod tests {
 
     #[test]
     fn bad_numbers_are_named() {
-        let message = |e: LabellingError| e.to_string();
+        let message = |e: Error| e.to_string();
         assert_eq!(
             message(Labelling::per_class(&[0.5, 0.5], &[1.0]).unwrap_err()),
             "labelling.observed has 1 entries for 2 labels"

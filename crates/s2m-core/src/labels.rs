@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use thiserror::Error;
+use crate::error::Error;
 
 /// Most labels that one bundle may have: a set of labels is one machine word.
 pub const MAX_LABELS: usize = 64;
@@ -10,45 +10,32 @@ pub const MAX_LABELS: usize = 64;
 /// Longest label name, in characters.
 pub const MAX_NAME: usize = 200;
 
-/// Why a list of names cannot serve as labels.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LabelsError {
-    /// The list is empty.
-    #[error("a bundle needs at least one label")]
-    None,
-    /// The list is longer than a label set can hold.
-    #[error("at most {MAX_LABELS} labels are possible, got {0}")]
-    TooMany(usize),
-    /// A name is empty, too long or holds a control character.
-    #[error(
-        "label name {0:?} is not usable: names have 1 to {MAX_NAME} characters, none of them control characters or double quotes"
-    )]
-    BadName(String),
-    /// A name occurs twice.
-    #[error("label `{0}` is listed twice")]
-    Repeated(String),
-}
-
 /// The names of all labels of a bundle, in its order; checked once, here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labels(Vec<String>);
 
 impl Labels {
     /// Checks names for use as labels.
-    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, LabelsError> {
+    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, Error> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         match names.len() {
-            0 => return Err(LabelsError::None),
-            n if n > MAX_LABELS => return Err(LabelsError::TooMany(n)),
+            0 => return Err(Error::labels("a bundle needs at least one label")),
+            n if n > MAX_LABELS => {
+                return Err(Error::too_large(format!(
+                    "at most {MAX_LABELS} labels are possible, got {n}"
+                )));
+            }
             _ => {}
         }
         for (at, name) in names.iter().enumerate() {
             let bad = |c: char| c.is_control() || c == '"';
             if name.is_empty() || name.chars().count() > MAX_NAME || name.contains(bad) {
-                return Err(LabelsError::BadName(name.clone()));
+                return Err(Error::labels(format!(
+                    "label name {name:?} is not usable: names have 1 to {MAX_NAME} characters, none of them control characters or double quotes"
+                )));
             }
             if names[..at].contains(name) {
-                return Err(LabelsError::Repeated(name.clone()));
+                return Err(Error::labels(format!("label `{name}` is listed twice")));
             }
         }
         Ok(Self(names))

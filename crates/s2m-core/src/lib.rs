@@ -23,6 +23,7 @@ pub mod calibration;
 pub mod chains;
 pub mod density;
 pub mod diagnostics;
+mod error;
 pub mod joint;
 pub mod labels;
 mod logits;
@@ -39,4 +40,5 @@ pub mod streams;
 pub mod tail;
 pub mod weight;
 
+pub use error::{Error, Kind};
 pub use logspace::{log_sub_exp, log_sum_exp};

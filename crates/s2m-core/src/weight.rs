@@ -10,17 +10,16 @@
 
 use std::sync::Arc;
 
-use crate::setting::Setting;
-use thiserror::Error;
-
 use crate::calibration::correction::Correction;
 use crate::calibration::isotonic::Curve;
 use crate::density::{Labelling, Levels};
+use crate::error::Error;
 use crate::joint::{LabelSets, SetLogits, SetPosterior};
 use crate::labels::LabelSet;
 pub use crate::logits::LogitError;
 use crate::posterior::{ItemPosterior, PosteriorKind};
 use crate::query::Query;
+use crate::setting::Setting;
 
 /// What the classifiers say about one generated item.
 #[derive(Debug, Clone, Copy)]
@@ -37,52 +36,6 @@ pub struct Evidence<'a> {
     pub log_latent_ratio: f64,
 }
 
-/// Why a weighting cannot be built.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum WeightingError {
-    /// The query and the labelling speak of different labels.
-    #[error("the query has {query} labels and the labelling {labelling}")]
-    LabelCount {
-        /// Labels of the query.
-        query: usize,
-        /// Labels of the labelling.
-        labelling: usize,
-    },
-    /// A number lies outside its range.
-    #[error("{name} is {value}; it must be {wanted}")]
-    OutOfRange {
-        /// Which number.
-        name: &'static str,
-        /// Its value.
-        value: f64,
-        /// The range.
-        wanted: &'static str,
-    },
-    /// Temperatures by number of excluded labels, for a query that has no such number.
-    #[error(
-        "the temperatures are given by number of excluded labels, and `{query}` is not a plain \"all of these, none of those\"\nhint: give one temperature with {}",
-        Setting("class_temperature")
-    )]
-    NotPlain {
-        /// The query as typed.
-        query: String,
-    },
-    /// Temperatures by number of excluded labels, without one for this number.
-    #[error("the query excludes {excluded} labels; temperatures are given for 0 to {last}")]
-    NoTemperature {
-        /// Labels that the query excludes.
-        excluded: usize,
-        /// Largest number with a temperature.
-        last: usize,
-    },
-    /// A class mixture does not fit the query or the generator.
-    #[error("the classes to generate do not meet every label set of the query")]
-    NotCovered,
-    /// A margin with a posterior that has none.
-    #[error("an exclusion margin is for the posterior by levels\nhint: {}", Setting("posterior").to("levels"))]
-    MarginOfSets,
-}
-
 /// One temperature for all queries, or one per number of excluded labels (the paper's hand setting).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Temperature {
@@ -94,19 +47,25 @@ pub enum Temperature {
 
 impl Temperature {
     /// The temperature for one query.
-    pub fn at(&self, query: &Query) -> Result<f64, WeightingError> {
+    pub fn at(&self, query: &Query) -> Result<f64, Error> {
         match self {
             Self::Same(value) => Ok(*value),
             Self::ByExcluded(values) => {
-                let (_, absent) = query
-                    .conjunction()
-                    .ok_or_else(|| WeightingError::NotPlain {
-                        query: query.text().to_owned(),
-                    })?;
+                let (_, absent) = query.conjunction().ok_or_else(|| {
+                    Error::setting(format!(
+                        "the temperatures are given by number of excluded labels, and `{}` is not a plain \"all of these, none of those\"\nhint: give one temperature with {}",
+                        query.text(),
+                        Setting("class_temperature")
+                    ))
+                })?;
                 let excluded = absent.len();
                 let last = values.len().saturating_sub(1);
                 let found = values.get(excluded).copied();
-                found.ok_or(WeightingError::NoTemperature { excluded, last })
+                found.ok_or_else(|| {
+                    Error::setting(format!(
+                        "the query excludes {excluded} labels; temperatures are given for 0 to {last}"
+                    ))
+                })
             }
         }
     }
@@ -219,7 +178,7 @@ pub struct Explanation {
 
 impl Weighting {
     /// A weighting without calibration, for an unconditional generator.
-    pub fn new(query: Query, labelling: Labelling) -> Result<Self, WeightingError> {
+    pub fn new(query: Query, labelling: Labelling) -> Result<Self, Error> {
         Self::calibrated(query, labelling, &Calibration::default())
     }
 
@@ -228,13 +187,12 @@ impl Weighting {
         query: Query,
         labelling: Labelling,
         calibration: &Calibration,
-    ) -> Result<Self, WeightingError> {
+    ) -> Result<Self, Error> {
         let (of_query, of_labelling) = (query.label_count(), labelling.label_count());
         if of_query != of_labelling {
-            return Err(WeightingError::LabelCount {
-                query: of_query,
-                labelling: of_labelling,
-            });
+            return Err(Error::mismatch(format!(
+                "the query has {of_query} labels and the labelling {of_labelling}"
+            )));
         }
         let class = calibration.class.at(&query)?;
         let fake_class = calibration.fake_class.at(&query)?;
@@ -260,13 +218,16 @@ impl Weighting {
                 TEMPERATURES.contains(&v)
             })?;
             if joint.sets.labels() != of_query {
-                return Err(WeightingError::LabelCount {
-                    query: of_query,
-                    labelling: joint.sets.labels(),
-                });
+                return Err(Error::mismatch(format!(
+                    "the query has {of_query} labels and the labelling {}",
+                    joint.sets.labels()
+                )));
             }
             if calibration.margin != 1.0 {
-                return Err(WeightingError::MarginOfSets);
+                return Err(Error::setting(format!(
+                    "an exclusion margin is for the posterior by levels\nhint: {}",
+                    Setting("posterior").to("levels")
+                )));
             }
         }
         within("the odds clip", calibration.odds_clip, "at least 1", |v| {
@@ -305,7 +266,7 @@ impl Weighting {
 
     /// For a conditional generator: proposals come from class `c` with probability `shares[c]`,
     /// and `priors[c]` is `p_G(c)` as when `D_f` was trained.
-    pub fn with_classes(mut self, shares: &[f64], priors: &[f64]) -> Result<Self, WeightingError> {
+    pub fn with_classes(mut self, shares: &[f64], priors: &[f64]) -> Result<Self, Error> {
         let used: LabelSet = (0..shares.len()).filter(|&c| shares[c] > 0.0).collect();
         let covered = self
             .query
@@ -314,7 +275,9 @@ impl Weighting {
             .any(|cover| cover.bits() & !used.bits() == 0);
         let everything = used.len() == self.query.label_count();
         if !(covered || everything) || shares.len() != priors.len() {
-            return Err(WeightingError::NotCovered);
+            return Err(Error::setting(
+                "the classes to generate do not meet every label set of the query",
+            ));
         }
         self.mixture = shares.iter().zip(priors).map(|(h, p)| h / p).collect();
         Ok(self)
@@ -520,15 +483,13 @@ fn within(
     value: f64,
     wanted: &'static str,
     fits: impl Fn(f64) -> bool,
-) -> Result<(), WeightingError> {
+) -> Result<(), Error> {
     if fits(value) {
         Ok(())
     } else {
-        Err(WeightingError::OutOfRange {
-            name,
-            value,
-            wanted,
-        })
+        Err(Error::value(format!(
+            "{name} is {value}; it must be {wanted}"
+        )))
     }
 }
 

@@ -2,44 +2,19 @@
 
 use std::fmt;
 
-use thiserror::Error;
-
 use crate::dataset::{Items, Values};
+use crate::error::Error;
 use crate::npy::{self, Array};
-use crate::picture_file::{Channels, Picture, PictureError};
+use crate::picture_file::{Channels, Picture};
 use crate::picture_set::Pictured;
 
-/// Why an array gives no items.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum ArrayItemsError {
-    /// There is nothing in it.
-    #[error("it is of shape {0:?}, so it holds nothing")]
-    Nothing(Vec<usize>),
-    /// The shape is of neither pictures nor points.
-    #[error(
-        "it is of shape {0:?}, wanted points [n, d], or images [n, height, width], [n, height, width, c] or [n, c, height, width] where just one side can be c = 1 or 3 channels"
-    )]
-    Shape(Vec<usize>),
-    /// Pictures are not of bytes.
-    #[error(
-        "it is of shape {0:?}, so of images, but not of bytes\nhint: save levels of 0 to 255, for instance with `(255 * x).round().astype(\"uint8\")`"
-    )]
-    NotBytes(Vec<usize>),
-    /// A point is infinite or not a number.
-    #[error("item {item} holds {value}, which is not a finite number")]
-    NotFinite {
-        /// Which item.
-        item: usize,
-        /// The number.
-        value: f32,
-    },
-}
-
 /// The items of an array; pictures become `[channels, height, width]`.
-pub(crate) fn items(array: Array) -> Result<Items, ArrayItemsError> {
+pub(crate) fn items(array: Array) -> Result<Items, Error> {
     let Array { shape, values } = array;
     if shape.is_empty() || shape.contains(&0) {
-        return Err(ArrayItemsError::Nothing(shape));
+        return Err(Error::malformed(format!(
+            "it is of shape {shape:?}, so it holds nothing"
+        )));
     }
     let channels = |side: usize| Channels::of(side).is_some();
     let size = match shape[1..] {
@@ -48,10 +23,16 @@ pub(crate) fn items(array: Array) -> Result<Items, ArrayItemsError> {
         [height, width] => [1, height, width],
         [c, height, width] if channels(c) && !channels(width) => [c, height, width],
         [height, width, c] if channels(c) && !channels(height) => [c, height, width],
-        _ => return Err(ArrayItemsError::Shape(shape)),
+        _ => {
+            return Err(Error::unsupported(format!(
+                "it is of shape {shape:?}, wanted points [n, d], or images [n, height, width], [n, height, width, c] or [n, c, height, width] where just one side can be c = 1 or 3 channels"
+            )));
+        }
     };
     let npy::Values::U8(bytes) = values else {
-        return Err(ArrayItemsError::NotBytes(shape));
+        return Err(Error::unsupported(format!(
+            "it is of shape {shape:?}, so of images, but not of bytes\nhint: save levels of 0 to 255, for instance with `(255 * x).round().astype(\"uint8\")`"
+        )));
     };
     let channels_last = shape.len() == 4 && shape[1..] != size;
     Ok(Items {
@@ -64,16 +45,17 @@ pub(crate) fn items(array: Array) -> Result<Items, ArrayItemsError> {
     })
 }
 
-fn points(values: npy::Values, shape: Vec<usize>) -> Result<Items, ArrayItemsError> {
+fn points(values: npy::Values, shape: Vec<usize>) -> Result<Items, Error> {
     let values = match values {
         npy::Values::U8(bytes) => bytes.into_iter().map(f32::from).collect(),
         npy::Values::F32(values) => values,
     };
     if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-        return Err(ArrayItemsError::NotFinite {
-            item: at / shape[0],
-            value: values[at],
-        });
+        return Err(Error::malformed(format!(
+            "item {} holds {}, which is not a finite number",
+            at / shape[0],
+            values[at]
+        )));
     }
     Ok(Items {
         shape,
@@ -106,7 +88,7 @@ impl fmt::Display for InMemory<'_> {
 }
 
 impl Pictured for InMemory<'_> {
-    fn picture(&self) -> Result<Picture, PictureError> {
+    fn picture(&self) -> Result<Picture, Error> {
         let chosen = self.items.select(&[self.number]);
         let (Values::Bytes(planes), &[depth, height, width]) = (&chosen.values, &chosen.shape[..])
         else {

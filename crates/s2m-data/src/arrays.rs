@@ -20,100 +20,16 @@ use std::path::{Path, PathBuf};
 
 use s2m_core::labels::Labels;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::array_items::{ArrayItemsError, InMemory, items};
-use crate::classes::{ClassEntry, ClassMap, ClassesError};
+use crate::array_items::{InMemory, items};
+use crate::classes::{ClassEntry, ClassMap};
 use crate::dataset::{Dataset, Items, Values};
-use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
-use crate::matrix::{Columns, MatrixError, shape};
-use crate::message::{At, AtPath as _};
-use crate::npy::{self, Array, NpyError};
+use crate::error::{AtPath as _, Error};
+use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
+use crate::matrix::{Columns, shape};
+use crate::npy::{self, Array};
 use crate::picture_file::Channels;
 use crate::picture_set::Wanted;
-
-/// Why arrays give no data.
-#[derive(Debug, Error)]
-pub enum ArraysError {
-    /// An array cannot be read.
-    #[error(transparent)]
-    Npy(#[from] NpyError),
-    /// An archive holds several arrays, and none was named.
-    #[error(
-        "`{}` holds {} arrays\nhint: say which one, for example `{}`",
-        .path.display(), .names.len(), .path.join(.names.first().map_or("x", String::as_str)).display()
-    )]
-    WhichArray {
-        /// Which archive.
-        path: PathBuf,
-        /// Its arrays.
-        names: Vec<String>,
-    },
-    /// An array holds no items.
-    #[error(transparent)]
-    Items(#[from] At<ArrayItemsError>),
-    /// An array holds no labels.
-    #[error(transparent)]
-    Matrix(#[from] At<MatrixError>),
-    /// A class is not one.
-    #[error("`{}`: item {item} is of class {class}, but classes are whole numbers of 0 to 255", .path.display())]
-    Class {
-        /// Which array.
-        path: PathBuf,
-        /// Which item.
-        item: usize,
-        /// Its class.
-        class: f32,
-    },
-    /// Names are given for classes.
-    #[error(
-        "`{}` holds one class for each item, so `labels` cannot be given\nhint: write `classes = [{{ name = \"A\", of = [0] }}]` instead",
-        .path.display()
-    )]
-    LabelsOfClasses {
-        /// Which array.
-        path: PathBuf,
-    },
-    /// The classes do not work.
-    #[error(transparent)]
-    Classes(#[from] ClassesError),
-    /// There are not as many labels as items.
-    #[error("`{}` holds {items} items, but `{}` holds labels of {labels}", .items_path.display(), .truth_path.display())]
-    Counts {
-        /// The items.
-        items_path: PathBuf,
-        /// How many.
-        items: usize,
-        /// The labels.
-        truth_path: PathBuf,
-        /// Of how many.
-        labels: usize,
-    },
-    /// The two parts have items of different shapes.
-    #[error("`{}` holds items of shape {test:?}, but those of `{}` are of shape {train:?}", .test_path.display(), .train_path.display())]
-    Shapes {
-        /// The training items.
-        train_path: PathBuf,
-        /// Their shape.
-        train: Vec<usize>,
-        /// The test items.
-        test_path: PathBuf,
-        /// Their shape.
-        test: Vec<usize>,
-    },
-    /// Only half of the test part is given.
-    #[error("`test-items` and `test-truth` are given together or not at all")]
-    HalfATestPart,
-    /// Points have neither size nor channels.
-    #[error("`{}` holds points, so `size` and `channels` cannot be given", .path.display())]
-    SizeOfPoints {
-        /// Which array.
-        path: PathBuf,
-    },
-    /// The items cannot be used.
-    #[error(transparent)]
-    Labelled(#[from] At<LabelledError>),
-}
 
 /// Pictures or points in arrays of NumPy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -158,7 +74,7 @@ impl fmt::Display for Number {
 
 impl Arrays {
     /// Reads all arrays.
-    pub(crate) fn read(&self, classes: &[ClassEntry], seed: u64) -> Result<Parts, ArraysError> {
+    pub(crate) fn read(&self, classes: &[ClassEntry], seed: u64) -> Result<Parts, Error> {
         self.read_for(Aim::Training, classes, seed)
     }
 
@@ -168,7 +84,7 @@ impl Arrays {
         classes: &[ClassEntry],
         labels: &Labels,
         seed: u64,
-    ) -> Result<Dataset, ArraysError> {
+    ) -> Result<Dataset, Error> {
         let truth = read_array(&self.truth)?;
         if let Meaning::Columns(columns) = self.meaning(&truth, classes)? {
             columns.check_known(&truth, labels).at(&self.truth)?;
@@ -176,12 +92,7 @@ impl Arrays {
         Ok(self.read_for(Aim::Audit(labels), classes, seed)?.train)
     }
 
-    fn read_for(
-        &self,
-        aim: Aim<'_>,
-        classes: &[ClassEntry],
-        seed: u64,
-    ) -> Result<Parts, ArraysError> {
+    fn read_for(&self, aim: Aim<'_>, classes: &[ClassEntry], seed: u64) -> Result<Parts, Error> {
         let mut items = read_items(&self.items)?;
         let truth = read_array(&self.truth)?;
         let meaning = self.meaning(&truth, classes)?;
@@ -202,14 +113,21 @@ impl Arrays {
                     item.portion = Portion::Test;
                 }
                 labelled.items.extend(more);
-                append(&mut items, test).map_err(|test| ArraysError::Shapes {
-                    train_path: self.items.clone(),
-                    train: test[0].clone(),
-                    test_path: test_items.clone(),
-                    test: test[1].clone(),
+                append(&mut items, test).map_err(|test| {
+                    Error::mismatch(format!(
+                        "`{}` holds items of shape {:?}, but those of `{}` are of shape {:?}",
+                        test_items.display(),
+                        test[1],
+                        self.items.display(),
+                        test[0]
+                    ))
                 })?;
             }
-            _ => return Err(ArraysError::HalfATestPart),
+            _ => {
+                return Err(Error::setting(
+                    "`test-items` and `test-truth` are given together or not at all",
+                ));
+            }
         }
         let unlabelled = match meaning {
             Meaning::Classes(_) => Unlabelled::Skip,
@@ -224,7 +142,7 @@ impl Arrays {
         labelled: Labelled<Number>,
         items: &Items,
         sorting: Sorting<'_>,
-    ) -> Result<Parts, ArraysError> {
+    ) -> Result<Parts, Error> {
         let wanted = Wanted::new(self.size, self.channels);
         let as_they_are = wanted.size.is_none() && wanted.channels.is_none();
         let parts = match items.values {
@@ -234,21 +152,23 @@ impl Arrays {
                 labelled.moved(in_memory).pictures(sorting, wanted)
             }
             Values::Floats(_) => {
-                return Err(ArraysError::SizeOfPoints {
-                    path: self.items.clone(),
-                });
+                return Err(Error::setting(format!(
+                    "`{}` holds points, so `size` and `channels` cannot be given",
+                    self.items.display()
+                )));
             }
         };
-        Ok(parts.at(&self.items)?)
+        parts.at(&self.items)
     }
 
     /// How the truth is to be read.
-    fn meaning(&self, truth: &Array, classes: &[ClassEntry]) -> Result<Meaning, ArraysError> {
+    fn meaning(&self, truth: &Array, classes: &[ClassEntry]) -> Result<Meaning, Error> {
         if truth.shape.len() == 1 {
             if self.labels.is_some() {
-                return Err(ArraysError::LabelsOfClasses {
-                    path: self.truth.clone(),
-                });
+                return Err(Error::setting(format!(
+                    "`{}` holds one class for each item, so `labels` cannot be given\nhint: write `classes = [{{ name = \"A\", of = [0] }}]` instead",
+                    self.truth.display()
+                )));
             }
             return Ok(Meaning::Classes(ClassMap::new(classes)?));
         }
@@ -275,7 +195,7 @@ impl Meaning {
     }
 
     /// The items with their label sets, numbered from 0.
-    fn items(&self, truth: &Array, path: &Path) -> Result<Vec<Item<Number>>, ArraysError> {
+    fn items(&self, truth: &Array, path: &Path) -> Result<Vec<Item<Number>>, Error> {
         match self {
             Self::Classes(map) => {
                 let classes = (0..).zip(original(truth, path)?);
@@ -303,27 +223,29 @@ fn numbered(
     [items, truth]: [&Path; 2],
     count: usize,
     array: &Array,
-) -> Result<Vec<Item<Number>>, ArraysError> {
+) -> Result<Vec<Item<Number>>, Error> {
     let rows = array.shape.first().copied().unwrap_or(0);
     if rows != count {
-        return Err(ArraysError::Counts {
-            items_path: items.to_owned(),
-            items: count,
-            truth_path: truth.to_owned(),
-            labels: rows,
-        });
+        return Err(Error::mismatch(format!(
+            "`{}` holds {count} items, but `{}` holds labels of {rows}",
+            items.display(),
+            truth.display()
+        )));
     }
     meaning.items(array, truth)
 }
 
 /// Classes as bytes.
-fn original(truth: &Array, path: &Path) -> Result<Vec<u8>, ArraysError> {
+fn original(truth: &Array, path: &Path) -> Result<Vec<u8>, Error> {
     let numbers = match (&truth.values, truth.shape.len()) {
         (npy::Values::U8(classes), 1) => return Ok(classes.clone()),
         (npy::Values::F32(numbers), 1) => numbers,
         _ => {
-            let shape = truth.shape.clone();
-            return Ok(Err(MatrixError::Shape(shape)).at(path)?);
+            let shape = &truth.shape;
+            return Err(Error::malformed(format!(
+                "it is of shape {shape:?}, wanted one row per item and one column per label"
+            )))
+            .at(path);
         }
     };
     let byte = |(item, &class): (usize, &f32)| {
@@ -332,8 +254,10 @@ fn original(truth: &Array, path: &Path) -> Result<Vec<u8>, ArraysError> {
         if f32::from(byte) == class {
             return Ok(byte);
         }
-        let path = path.to_owned();
-        Err(ArraysError::Class { path, item, class })
+        Err(Error::malformed(format!(
+            "`{}`: item {item} is of class {class}, but classes are whole numbers of 0 to 255",
+            path.display()
+        )))
     };
     numbers.iter().enumerate().map(byte).collect()
 }
@@ -351,20 +275,26 @@ fn append(items: &mut Items, more: Items) -> Result<(), [Vec<usize>; 2]> {
     Ok(())
 }
 
-fn read_items(path: &Path) -> Result<Items, ArraysError> {
-    Ok(items(read_array(path)?).at(path)?)
+fn read_items(path: &Path) -> Result<Items, Error> {
+    items(read_array(path)?).at(path)
 }
 
 /// Reads an array whose path may go on into an archive.
-fn read_array(path: &Path) -> Result<Array, ArraysError> {
+fn read_array(path: &Path) -> Result<Array, Error> {
     if let (Some(archive), Some(entry)) = (path.parent(), path.file_name())
         && archive.is_file()
     {
-        return Ok(npy::read(archive, Some(&entry.to_string_lossy()))?);
+        return npy::read(archive, Some(&entry.to_string_lossy()));
     }
-    npy::read(path, None).map_err(|error| match error {
-        NpyError::WhichEntry { path, names } => ArraysError::WhichArray { path, names },
-        other => other.into(),
+    npy::read(path, None).map_err(|error| match npy::names(path) {
+        Ok(names) if names.len() != 1 => Error::setting(format!(
+            "`{}` holds {} arrays\nhint: say which one, for example `{}`",
+            path.display(),
+            names.len(),
+            path.join(names.first().map_or("x", String::as_str))
+                .display()
+        )),
+        _ => error,
     })
 }
 

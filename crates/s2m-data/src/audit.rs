@@ -8,40 +8,19 @@
 //! table every cell asked for has to be filled in, and pictures without a row are no items.
 
 use s2m_core::labels::{LabelSet, Labels};
-use thiserror::Error;
 
 use crate::classes::ClassMap;
 use crate::dataset::{Dataset, Part};
+use crate::error::Error;
 use crate::idx;
-use crate::recipe::{DataRecipe, RecipeError, Source, list};
-
-/// Why data cannot be an audit.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum AuditError {
-    /// A label is not one of the data's.
-    #[error("there is no label `{name}` to audit; the labels are {}", list(.labels))]
-    NoLabel {
-        /// The label asked for.
-        name: String,
-        /// The labels there are.
-        labels: Labels,
-    },
-    /// Only some labels of each item are known.
-    #[error(
-        "{what}, but an audit needs every label of every item\nhint: write a table with one column for each label, and 1 or 0 in every cell"
-    )]
-    NotKnown {
-        /// What the data tells.
-        what: String,
-    },
-}
+use crate::recipe::{DataRecipe, Source, list};
 
 impl DataRecipe {
     /// All items of the training part with their truth by these labels, in the order of `labels`.
     ///
     /// Labels of the data that are not asked for are passed over. The keys `name`, `validation`,
     /// `labelling`, `wrong-labels` and `describe` play no part.
-    pub fn load_audit(&self, labels: &Labels) -> Result<Dataset, RecipeError> {
+    pub fn load_audit(&self, labels: &Labels) -> Result<Dataset, Error> {
         let data = match &self.source {
             Source::Idx { folder } => {
                 let classes = ClassMap::new(&self.classes)?;
@@ -58,18 +37,18 @@ impl DataRecipe {
             Source::Folders(folders) => {
                 let folder = folders.folder.display();
                 let what = format!("a folder of `{folder}` tells one label of each image");
-                return Err(AuditError::NotKnown { what }.into());
+                return Err(not_known(&what));
             }
             Source::Table(table) => {
                 self.check_no_classes("table")?;
-                return Ok(table.audit(labels, self.seed)?);
+                return table.audit(labels, self.seed);
             }
             Source::Celeba(celeba) => {
                 self.check_no_classes("celeba")?;
-                return Ok(celeba.audit(labels, self.seed)?);
+                return celeba.audit(labels, self.seed);
             }
-            Source::Cole(cole) => return Ok(cole.audit(&self.classes, labels, self.seed)?),
-            Source::Arrays(arrays) => return Ok(arrays.audit(&self.classes, labels, self.seed)?),
+            Source::Cole(cole) => return cole.audit(&self.classes, labels, self.seed),
+            Source::Arrays(arrays) => return arrays.audit(&self.classes, labels, self.seed),
             // A training part with all its labels is an audit set as it is.
             _ => self.parts()?.train,
         };
@@ -82,15 +61,24 @@ impl DataRecipe {
     }
 }
 
+/// Of data that tells only some labels of each item.
+pub(crate) fn not_known(what: &str) -> Error {
+    Error::mismatch(format!(
+        "{what}, but an audit needs every label of every item\nhint: write a table with one column for each label, and 1 or 0 in every cell"
+    ))
+}
+
 /// Where the labels asked for stand among those of the data.
 pub(crate) struct Asked(Vec<usize>);
 
 impl Asked {
-    pub(crate) fn new(data: &Labels, asked: &Labels) -> Result<Self, AuditError> {
+    pub(crate) fn new(data: &Labels, asked: &Labels) -> Result<Self, Error> {
         let find = |name: &str| {
-            data.find(name).ok_or_else(|| AuditError::NoLabel {
-                name: name.to_owned(),
-                labels: data.clone(),
+            data.find(name).ok_or_else(|| {
+                Error::not_found(format!(
+                    "there is no label `{name}` to audit; the labels are {}",
+                    list(data)
+                ))
             })
         };
         Ok(Self(asked.names().map(find).collect::<Result<_, _>>()?))

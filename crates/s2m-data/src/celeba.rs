@@ -19,153 +19,28 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use s2m_core::labels::{LabelSet, Labels, LabelsError};
+use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::dataset::Dataset;
-use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
-use crate::message::{At, AtPath as _};
+use crate::error::{AtPath as _, Error};
+use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
-use crate::picture_folder::{PictureFolderError, has_picture_name, list};
+use crate::picture_folder::{has_picture_name, list};
 use crate::picture_set::Wanted;
-use crate::tar::{self, TarError};
-use crate::text_file::{self, TextError};
+use crate::tar;
+use crate::text_file;
 
 const ATTRIBUTES: &str = "list_attr_celeba.txt";
 const PARTITION: &str = "list_eval_partition.txt";
 
 /// The folder of the pictures as they are published.
 const PICTURES: &str = "img_align_celeba";
-
-/// Why CelebA gives no data.
-#[derive(Debug, Error)]
-pub enum CelebaError {
-    /// A list is not there.
-    #[error("`{}` has no `{name}`, nor one that ends in .gz or .zip\nhint: put CelebA's two lists into that folder", .folder.display())]
-    NoList {
-        /// Which folder.
-        folder: PathBuf,
-        /// The list.
-        name: &'static str,
-    },
-    /// There are no pictures by the usual name.
-    #[error(
-        "`{}` has no folder `{PICTURES}` and not one .tar archive alone\nhint: say where the images are with `pictures = \"…\"`",
-        .folder.display()
-    )]
-    WherePictures {
-        /// Which folder.
-        folder: PathBuf,
-    },
-    /// A folder cannot be read.
-    #[error("could not read the folder `{}`: {source}", .path.display())]
-    Read {
-        /// Which folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A list cannot be read.
-    #[error(transparent)]
-    Text(#[from] TextError),
-    /// The archive cannot be read.
-    #[error(transparent)]
-    Tar(#[from] TarError),
-    /// The folder of the pictures cannot be read.
-    #[error(transparent)]
-    Pictures(#[from] PictureFolderError),
-    /// The list of attributes does not start as it should.
-    #[error("`{}` should have {wanted} in line {line}", .path.display())]
-    Head {
-        /// Which file.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// What should be there.
-        wanted: &'static str,
-    },
-    /// A list does not have as many rows as it says.
-    #[error("`{}` has {found} rows, but says {wanted}\nhint: the file is cut short; fetch it again", .path.display())]
-    Rows {
-        /// Which file.
-        path: PathBuf,
-        /// Rows there.
-        found: usize,
-        /// Rows stated.
-        wanted: usize,
-    },
-    /// A row has another number of values.
-    #[error("`{}`, line {line}: {found} values, wanted {wanted}", .path.display())]
-    Width {
-        /// Which file.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// Values there.
-        found: usize,
-        /// Values wanted.
-        wanted: usize,
-    },
-    /// A value is not one of those it can be.
-    #[error("`{}`, line {line}: found `{found}`, wanted {wanted}", .path.display())]
-    Value {
-        /// Which file.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// The value.
-        found: String,
-        /// What it could be.
-        wanted: &'static str,
-    },
-    /// A name is there twice.
-    #[error("`{}` names `{name}` twice", .path.display())]
-    Repeated {
-        /// Which list or archive.
-        path: PathBuf,
-        /// The name.
-        name: String,
-    },
-    /// A label is not an attribute.
-    #[error("`{}` has no attribute `{name}`; it has {}", .path.display(), .attributes.join(", "))]
-    NoAttribute {
-        /// Which file.
-        path: PathBuf,
-        /// The label.
-        name: String,
-        /// The attributes there are.
-        attributes: Vec<String>,
-    },
-    /// The labels do not work.
-    #[error("`labels`: {0}")]
-    Labels(#[from] LabelsError),
-    /// None of the pictures is there.
-    #[error("`{}` holds none of the {wanted} images of the list", .path.display())]
-    NoPictures {
-        /// Where they were looked for.
-        path: PathBuf,
-        /// Pictures in the list.
-        wanted: usize,
-    },
-    /// A picture has no part.
-    #[error("`{}` has no row for `{name}`", .path.display())]
-    NoPart {
-        /// Which file.
-        path: PathBuf,
-        /// The picture.
-        name: String,
-    },
-    /// The items cannot be used.
-    #[error(transparent)]
-    Items(#[from] At<LabelledError>),
-}
 
 /// CelebA, or a part of its pictures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,12 +65,12 @@ pub struct Celeba {
 
 impl Celeba {
     /// Reads the lists and all pictures that are there.
-    pub(crate) fn read(&self, seed: u64) -> Result<Parts, CelebaError> {
+    pub(crate) fn read(&self, seed: u64) -> Result<Parts, Error> {
         self.parts(Aim::Training, seed)
     }
 
     /// Reads all pictures that are there and not for testing, with these attributes.
-    pub(crate) fn audit(&self, labels: &Labels, seed: u64) -> Result<Dataset, CelebaError> {
+    pub(crate) fn audit(&self, labels: &Labels, seed: u64) -> Result<Dataset, Error> {
         let asked = Self {
             labels: labels.names().map(str::to_owned).collect(),
             ..self.clone()
@@ -203,16 +78,16 @@ impl Celeba {
         Ok(asked.parts(Aim::Audit(labels), seed)?.train)
     }
 
-    fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, CelebaError> {
+    fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, Error> {
         let sorting = Sorting::new(aim, Unlabelled::Skip, None, seed);
         let wanted = Wanted::new(self.size, self.channels);
         let parts = self.list()?.pictures(sorting, wanted);
-        Ok(parts.at(&self.folder)?)
+        parts.at(&self.folder)
     }
 
     /// All pictures that are there with their labels, in the order of the list; none is read.
-    pub(crate) fn list(&self) -> Result<Labelled<PictureAt>, CelebaError> {
-        let labels = Labels::new(&self.labels)?;
+    pub(crate) fn list(&self) -> Result<Labelled<PictureAt>, Error> {
+        let labels = Labels::new(&self.labels).map_err(Error::of_labels)?;
         let attributes = find(&self.folder, ATTRIBUTES)?;
         let partition = find(&self.folder, PARTITION)?;
         let place = self.pictures_at()?;
@@ -227,17 +102,16 @@ impl Celeba {
             let Some(picture) = pictures.remove(name) else {
                 continue;
             };
-            let portion = portions.get(name).ok_or_else(|| CelebaError::NoPart {
-                path: partition.clone(),
-                name: name.to_owned(),
+            let portion = portions.get(name).ok_or_else(|| {
+                Error::not_found(format!("`{}` has no row for `{name}`", partition.display()))
             })?;
             items.push(Item::new(picture, set, *portion));
         }
         if items.is_empty() {
-            return Err(CelebaError::NoPictures {
-                path: place,
-                wanted: total,
-            });
+            return Err(Error::not_found(format!(
+                "`{}` holds none of the {total} images of the list",
+                place.display()
+            )));
         }
         let mut notes = Vec::new();
         if items.len() < total {
@@ -262,7 +136,7 @@ impl Celeba {
     }
 
     /// The folder or archive of the pictures.
-    fn pictures_at(&self) -> Result<PathBuf, CelebaError> {
+    fn pictures_at(&self) -> Result<PathBuf, Error> {
         if let Some(path) = &self.pictures {
             return Ok(path.clone());
         }
@@ -270,10 +144,7 @@ impl Celeba {
         if usual.is_dir() {
             return Ok(usual);
         }
-        let failed = |source| CelebaError::Read {
-            path: self.folder.clone(),
-            source,
-        };
+        let failed = Error::reading_folder(&self.folder);
         let mut archives = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -283,26 +154,27 @@ impl Celeba {
         }
         match archives.pop() {
             Some(only) if archives.is_empty() => Ok(only),
-            _ => Err(CelebaError::WherePictures {
-                folder: self.folder.clone(),
-            }),
+            _ => Err(Error::not_found(format!(
+                "`{}` has no folder `{PICTURES}` and not one .tar archive alone\nhint: say where the images are with `pictures = \"…\"`",
+                self.folder.display()
+            ))),
         }
     }
 }
 
-fn find(folder: &Path, name: &'static str) -> Result<PathBuf, CelebaError> {
+fn find(folder: &Path, name: &'static str) -> Result<PathBuf, Error> {
     let mut paths = ["", ".gz", ".zip"].map(|end| folder.join(format!("{name}{end}")));
     let found = paths.iter_mut().find(|path| path.is_file());
-    found
-        .map(std::mem::take)
-        .ok_or_else(|| CelebaError::NoList {
-            folder: folder.to_owned(),
-            name,
-        })
+    found.map(std::mem::take).ok_or_else(|| {
+        Error::not_found(format!(
+            "`{}` has no `{name}`, nor one that ends in .gz or .zip\nhint: put CelebA's two lists into that folder",
+            folder.display()
+        ))
+    })
 }
 
 /// The pictures of a folder or an archive, by name without folders.
-fn pictures(place: &Path) -> Result<HashMap<String, PictureAt>, CelebaError> {
+fn pictures(place: &Path) -> Result<HashMap<String, PictureAt>, Error> {
     let mut found = HashMap::new();
     if place.is_dir() {
         for path in list(place)? {
@@ -324,10 +196,7 @@ fn pictures(place: &Path) -> Result<HashMap<String, PictureAt>, CelebaError> {
             size: entry.size,
         };
         if found.insert(name.clone(), picture).is_some() {
-            return Err(CelebaError::Repeated {
-                path: place.to_owned(),
-                name,
-            });
+            return Err(repeated(place, &name));
         }
     }
     Ok(found)
@@ -345,12 +214,13 @@ impl<'a> List<'a> {
     }
 
     /// The name of every picture with those of the wanted attributes that it has.
-    fn attributes(&self, wanted: &[String]) -> Result<Vec<(&'a str, LabelSet)>, CelebaError> {
+    fn attributes(&self, wanted: &[String]) -> Result<Vec<(&'a str, LabelSet)>, Error> {
         let mut lines = (1..).zip(self.text.lines());
-        let head = |line, wanted| CelebaError::Head {
-            path: self.path.to_owned(),
-            line,
-            wanted,
+        let head = |line, wanted| {
+            Error::malformed(format!(
+                "`{}` should have {wanted} in line {line}",
+                self.path.display()
+            ))
         };
         let count = lines.next().and_then(|(_, text)| text.trim().parse().ok());
         let count: usize = count.ok_or_else(|| head(1, "the number of images"))?;
@@ -363,10 +233,12 @@ impl<'a> List<'a> {
             .iter()
             .map(|label| names.iter().position(|name| name == label).ok_or(label))
             .collect::<Result<Vec<usize>, _>>();
-        let columns = columns.map_err(|label| CelebaError::NoAttribute {
-            path: self.path.to_owned(),
-            name: label.clone(),
-            attributes: names.iter().map(|&name| name.to_owned()).collect(),
+        let columns = columns.map_err(|label| {
+            Error::not_found(format!(
+                "`{}` has no attribute `{label}`; it has {}",
+                self.path.display(),
+                names.join(", ")
+            ))
         })?;
         let mut rows = Vec::new();
         for (line, text) in lines {
@@ -385,22 +257,22 @@ impl<'a> List<'a> {
             rows.push((name, set));
         }
         if rows.len() != count {
-            return Err(CelebaError::Rows {
-                path: self.path.to_owned(),
-                found: rows.len(),
-                wanted: count,
-            });
+            return Err(Error::malformed(format!(
+                "`{}` has {} rows, but says {count}\nhint: the file is cut short; fetch it again",
+                self.path.display(),
+                rows.len()
+            )));
         }
         let mut names: Vec<_> = rows.iter().map(|&(name, _)| name).collect();
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(self.repeated(pair[0])),
+            Some(pair) => Err(repeated(self.path, pair[0])),
             None => Ok(rows),
         }
     }
 
     /// What every picture is for.
-    fn portions(&self) -> Result<HashMap<&'a str, Portion>, CelebaError> {
+    fn portions(&self) -> Result<HashMap<&'a str, Portion>, Error> {
         let mut portions = HashMap::new();
         for (line, text) in (1..).zip(self.text.lines()) {
             let mut values = text.split_whitespace();
@@ -414,39 +286,32 @@ impl<'a> List<'a> {
                 other => return Err(self.value(line, other, "0, 1 or 2")),
             };
             if portions.insert(name, portion).is_some() {
-                return Err(self.repeated(name));
+                return Err(repeated(self.path, name));
             }
         }
         Ok(portions)
     }
 
-    fn check_width(&self, line: usize, found: usize, wanted: usize) -> Result<(), CelebaError> {
+    fn check_width(&self, line: usize, found: usize, wanted: usize) -> Result<(), Error> {
         if found == wanted {
             return Ok(());
         }
-        Err(CelebaError::Width {
-            path: self.path.to_owned(),
-            line,
-            found,
-            wanted,
-        })
+        Err(Error::malformed(format!(
+            "`{}`, line {line}: {found} values, wanted {wanted}",
+            self.path.display()
+        )))
     }
 
-    fn value(&self, line: usize, found: &str, wanted: &'static str) -> CelebaError {
-        CelebaError::Value {
-            path: self.path.to_owned(),
-            line,
-            found: found.to_owned(),
-            wanted,
-        }
+    fn value(&self, line: usize, found: &str, wanted: &'static str) -> Error {
+        Error::malformed(format!(
+            "`{}`, line {line}: found `{found}`, wanted {wanted}",
+            self.path.display()
+        ))
     }
+}
 
-    fn repeated(&self, name: &str) -> CelebaError {
-        CelebaError::Repeated {
-            path: self.path.to_owned(),
-            name: name.to_owned(),
-        }
-    }
+fn repeated(path: &Path, name: &str) -> Error {
+    Error::malformed(format!("`{}` names `{name}` twice", path.display()))
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::dataset::{Items, Part, Values};
+use crate::error::Error;
 use crate::idx::Pictures;
 use crate::plain_file;
 
@@ -35,40 +35,6 @@ const CLASSES: u8 = 10;
 /// Pictures in each file as published; a file may have fewer, but not more.
 const PER_FILE: usize = 10_000;
 
-/// Why the files cannot be used.
-#[derive(Debug, Error)]
-pub enum Cifar10Error {
-    /// A file cannot be read.
-    #[error("could not read `{}`: {source}\nhint: the folder should hold data_batch_1.bin to data_batch_5.bin and test_batch.bin", .path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file has no whole number of records, or none, or too many.
-    #[error(
-        "`{}` has {found} bytes, wanted 1 to {PER_FILE} records of {RECORD} bytes\nhint: the file is cut short or in another form; fetch the binary version again",
-        .path.display()
-    )]
-    Length {
-        /// Which file.
-        path: PathBuf,
-        /// Bytes there, or one more than would be allowed.
-        found: usize,
-    },
-    /// A class is out of range.
-    #[error("`{}`: image {picture} is of class {class}, but classes are 0 to 9", .path.display())]
-    Class {
-        /// Which file.
-        path: PathBuf,
-        /// The number of the picture in its file.
-        picture: usize,
-        /// Its class.
-        class: u8,
-    },
-}
-
 /// The six files of CIFAR-10; their ten classes become labels by `classes`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -79,7 +45,7 @@ pub struct Cifar10 {
 
 impl Cifar10 {
     /// Reads the pictures and classes of one part.
-    pub(crate) fn read(&self, part: Part) -> Result<Pictures, Cifar10Error> {
+    pub(crate) fn read(&self, part: Part) -> Result<Pictures, Error> {
         let files: Vec<String> = match part {
             Part::Train => (1..=5).map(|i| format!("data_batch_{i}.bin")).collect(),
             Part::Test => vec!["test_batch.bin".to_owned()],
@@ -90,11 +56,10 @@ impl Cifar10 {
             for (picture, record) in read(&path)?.chunks_exact(RECORD).enumerate() {
                 let class = record[0];
                 if class >= CLASSES {
-                    return Err(Cifar10Error::Class {
-                        path,
-                        picture,
-                        class,
-                    });
+                    return Err(Error::malformed(format!(
+                        "`{}`: image {picture} is of class {class}, but classes are 0 to 9",
+                        path.display()
+                    )));
                 }
                 original.push(class);
                 values.extend_from_slice(&record[1..]);
@@ -111,10 +76,13 @@ impl Cifar10 {
 }
 
 /// The bytes of a file, which are whole records.
-fn read(path: &Path) -> Result<Vec<u8>, Cifar10Error> {
-    let failed = |source| Cifar10Error::Read {
-        path: path.to_owned(),
-        source,
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let failed = |source: io::Error| {
+        Error::read(format!(
+            "could not read `{}`: {source}\nhint: the folder should hold data_batch_1.bin to data_batch_5.bin and test_batch.bin",
+            path.display()
+        ))
+        .because(source)
     };
     let mut bytes = Vec::new();
     let limited = plain_file::open(path).map_err(failed)?;
@@ -122,8 +90,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Cifar10Error> {
     limited.read_to_end(&mut bytes).map_err(failed)?;
     let found = bytes.len();
     if found == 0 || found > PER_FILE * RECORD || !found.is_multiple_of(RECORD) {
-        let path = path.to_owned();
-        return Err(Cifar10Error::Length { path, found });
+        return Err(Error::malformed(format!(
+            "`{}` has {found} bytes, wanted 1 to {PER_FILE} records of {RECORD} bytes\nhint: the file is cut short or in another form; fetch the binary version again",
+            path.display()
+        )));
     }
     Ok(bytes)
 }

@@ -1,56 +1,11 @@
 //! Classes made of original labels, such as `A` = any digit and `B` = odd digits.
 
-use s2m_core::labels::{LabelSet, Labels, LabelsError};
+use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::dataset::Dataset;
+use crate::error::Error;
 use crate::idx::Pictures;
-
-/// Why original labels cannot be turned into classes.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ClassesError {
-    /// There is no class.
-    #[error("no class is given\nhint: {EXAMPLE}")]
-    None,
-    /// The class names do not work.
-    #[error("classes: {0}")]
-    Names(#[from] LabelsError),
-    /// A class has no original label.
-    #[error("class `{class}` lists no original label\nhint: {EXAMPLE}")]
-    Empty {
-        /// Which class.
-        class: String,
-    },
-    /// A class lists an original label twice.
-    #[error("class `{class}` lists original label {label} twice")]
-    Repeated {
-        /// Which class.
-        class: String,
-        /// The label.
-        label: u32,
-    },
-    /// Original labels are bytes.
-    #[error("class `{class}` lists original label {label}, but original labels are 0 to 255")]
-    OutOfRange {
-        /// Which class.
-        class: String,
-        /// The label.
-        label: u32,
-    },
-    /// No item belongs to a class.
-    #[error(
-        "no item belongs to class `{class}`: none has an original label out of {wanted:?}; the labels found are {found:?}"
-    )]
-    NoItems {
-        /// Which class.
-        class: String,
-        /// Its original labels.
-        wanted: Vec<u8>,
-        /// The original labels of all items.
-        found: Vec<u8>,
-    },
-}
 
 const EXAMPLE: &str = "write for example `classes = [{ name = \"A\", of = [3, 5] }]`";
 
@@ -74,25 +29,32 @@ pub struct ClassMap {
 
 impl ClassMap {
     /// Checks classes; label c is the c-th entry.
-    pub fn new(entries: &[ClassEntry]) -> Result<Self, ClassesError> {
+    pub fn new(entries: &[ClassEntry]) -> Result<Self, Error> {
         if entries.is_empty() {
-            return Err(ClassesError::None);
+            return Err(Error::setting(format!(
+                "no class is given\nhint: {EXAMPLE}"
+            )));
         }
-        let labels = Labels::new(entries.iter().map(|entry| &entry.name))?;
+        let labels = Labels::new(entries.iter().map(|entry| &entry.name))
+            .map_err(|error| Error::from(error).within("classes"))?;
         let mut truth = vec![LabelSet::EMPTY; 256];
         for (class, entry) in entries.iter().enumerate() {
-            let name = || entry.name.clone();
+            let name = &entry.name;
             if entry.of.is_empty() {
-                return Err(ClassesError::Empty { class: name() });
+                return Err(Error::setting(format!(
+                    "class `{name}` lists no original label\nhint: {EXAMPLE}"
+                )));
             }
             for &label in &entry.of {
                 let Some(set) = truth.get_mut(label as usize) else {
-                    let class = name();
-                    return Err(ClassesError::OutOfRange { class, label });
+                    return Err(Error::setting(format!(
+                        "class `{name}` lists original label {label}, but original labels are 0 to 255"
+                    )));
                 };
                 if set.contains(class) {
-                    let class = name();
-                    return Err(ClassesError::Repeated { class, label });
+                    return Err(Error::setting(format!(
+                        "class `{name}` lists original label {label} twice"
+                    )));
                 }
                 *set = set.with(class);
             }
@@ -111,7 +73,7 @@ impl ClassMap {
     }
 
     /// Pictures with their classes; those without any are dropped.
-    pub fn apply(&self, pictures: Pictures) -> Result<Dataset, ClassesError> {
+    pub fn apply(&self, pictures: Pictures) -> Result<Dataset, Error> {
         self.check_found(&pictures.original)?;
         Ok(self.mark(pictures).only_labelled())
     }
@@ -128,23 +90,24 @@ impl ClassMap {
     }
 
     /// Every class has an item.
-    fn check_found(&self, original: &[u8]) -> Result<(), ClassesError> {
+    fn check_found(&self, original: &[u8]) -> Result<(), Error> {
         let present = original.iter().fold([false; 256], |mut present, &label| {
             present[label as usize] = true;
             present
         });
         let found = || (0..=255).filter(|&label: &u8| present[label as usize]);
         let reached = found().fold(LabelSet::EMPTY, |all, label| all.union(self.truth(label)));
-        match (0..self.labels.len()).find(|&class| !reached.contains(class)) {
-            None => Ok(()),
-            Some(class) => Err(ClassesError::NoItems {
-                class: self.labels.name(class).to_owned(),
-                wanted: (0..=255)
-                    .filter(|&l| self.truth(l).contains(class))
-                    .collect(),
-                found: found().collect(),
-            }),
-        }
+        let Some(class) = (0..self.labels.len()).find(|&class| !reached.contains(class)) else {
+            return Ok(());
+        };
+        let name = self.labels.name(class);
+        let wanted: Vec<u8> = (0..=255)
+            .filter(|&l| self.truth(l).contains(class))
+            .collect();
+        let found: Vec<u8> = found().collect();
+        Err(Error::mismatch(format!(
+            "no item belongs to class `{name}`: none has an original label out of {wanted:?}; the labels found are {found:?}"
+        )))
     }
 }
 
@@ -153,7 +116,7 @@ mod tests {
     use super::*;
     use crate::dataset::{Items, Values};
 
-    fn map(entries: &[(&str, &[u32])]) -> Result<ClassMap, ClassesError> {
+    fn map(entries: &[(&str, &[u32])]) -> Result<ClassMap, Error> {
         let entry = |&(name, of): &(&str, &[u32])| ClassEntry {
             name: name.to_owned(),
             of: of.to_vec(),

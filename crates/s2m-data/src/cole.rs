@@ -21,92 +21,19 @@ use std::path::{Path, PathBuf};
 
 use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::array_items::{ArrayItemsError, InMemory, items};
-use crate::audit::AuditError;
+use crate::array_items::{InMemory, items};
+use crate::audit::not_known;
 use crate::classes::ClassEntry;
 use crate::dataset::{Dataset, Items, Values};
-use crate::file_name::{self, NamesError};
-use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
-use crate::matrix::{Columns, MatrixError, shape};
-use crate::message::{At, AtPath as _};
-use crate::npy::{self, Array, Content, NpyError};
+use crate::error::{AtPath as _, Error};
+use crate::file_name;
+use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
+use crate::matrix::{Columns, shape};
+use crate::npy::{self, Array, Content};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
 use crate::picture_set::Wanted;
-
-/// Why the files give no data.
-#[derive(Debug, Error)]
-pub enum ColeError {
-    /// A file is not there.
-    #[error("`{}` has neither `{}` nor `{}`", .folder.display(), .names[0], .names[1])]
-    NoFile {
-        /// Which folder.
-        folder: PathBuf,
-        /// The names that would do.
-        names: [String; 2],
-    },
-    /// An array cannot be read.
-    #[error(transparent)]
-    Npy(#[from] NpyError),
-    /// A matrix holds no labels.
-    #[error(transparent)]
-    Matrix(#[from] At<MatrixError>),
-    /// The array of images holds none.
-    #[error(transparent)]
-    Images(#[from] At<ArrayItemsError>),
-    /// The images are points.
-    #[error("`{}` holds points, wanted names or images", .path.display())]
-    Points {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// One part has names and the other pictures.
-    #[error("`{}` holds names, `{}` images; wanted the same in both", .names.display(), .pictures.display())]
-    NamesAndPictures {
-        /// The file of names.
-        names: PathBuf,
-        /// The file of pictures.
-        pictures: PathBuf,
-    },
-    /// A label is seen that does not hold.
-    #[error("`{}`, row {row}: label `{label}` is observed, but does not hold by `{}`", .observed.display(), .labels.display())]
-    NotTrue {
-        /// The file of observed labels.
-        observed: PathBuf,
-        /// The file of all labels.
-        labels: PathBuf,
-        /// Which row.
-        row: usize,
-        /// The label.
-        label: String,
-    },
-    /// The data cannot be an audit.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// The names of pictures cannot be used.
-    #[error(transparent)]
-    Names(#[from] NamesError),
-    /// A picture is not there.
-    #[error(
-        "`{}`, row {row}: `{name}` is not in `{}`\nhint: say where the images are with `pictures = \"…\"`",
-        .path.display(), .folder.display()
-    )]
-    NoPicture {
-        /// Which file.
-        path: PathBuf,
-        /// Which row.
-        row: usize,
-        /// The name.
-        name: String,
-        /// Where it was looked for.
-        folder: PathBuf,
-    },
-    /// The items cannot be used.
-    #[error(transparent)]
-    Items(#[from] At<LabelledError>),
-}
 
 /// Label matrices with names of pictures, or with pictures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -150,7 +77,7 @@ enum Images {
 
 impl Cole {
     /// Reads the arrays and all pictures.
-    pub(crate) fn read(&self, classes: &[ClassEntry], seed: u64) -> Result<Parts, ColeError> {
+    pub(crate) fn read(&self, classes: &[ClassEntry], seed: u64) -> Result<Parts, Error> {
         self.read_for(Aim::Training, classes, seed)
     }
 
@@ -160,11 +87,11 @@ impl Cole {
         classes: &[ClassEntry],
         labels: &Labels,
         seed: u64,
-    ) -> Result<Dataset, ColeError> {
+    ) -> Result<Dataset, Error> {
         let path = match self.need("train", "labels") {
             Err(_) if self.find("train", "labels_obs").is_some() => {
                 let what = format!("`{}` has observed labels alone", self.folder.display());
-                return Err(AuditError::NotKnown { what }.into());
+                return Err(not_known(&what));
             }
             found => found?,
         };
@@ -176,17 +103,12 @@ impl Cole {
     }
 
     /// What the columns of a matrix stand for.
-    fn columns(&self, matrix: &Array, classes: &[ClassEntry]) -> Result<Columns, MatrixError> {
+    fn columns(&self, matrix: &Array, classes: &[ClassEntry]) -> Result<Columns, Error> {
         let [_, width] = shape(matrix)?;
         Columns::new(width, self.labels.as_deref(), classes)
     }
 
-    fn read_for(
-        &self,
-        aim: Aim<'_>,
-        classes: &[ClassEntry],
-        seed: u64,
-    ) -> Result<Parts, ColeError> {
+    fn read_for(&self, aim: Aim<'_>, classes: &[ClassEntry], seed: u64) -> Result<Parts, Error> {
         let (columns, train) = self.rows("train", Portion::Train, None, classes)?;
         let test = match self.find("val", "images") {
             Some(_) => Some(self.rows("val", Portion::Test, Some(&columns), classes)?.1),
@@ -228,7 +150,7 @@ impl Cole {
             }
             .pictures(sorting, wanted)
         };
-        Ok(read.at(&self.folder)?)
+        read.at(&self.folder)
     }
 
     /// The two names of a file; only the training part has a short one.
@@ -247,10 +169,13 @@ impl Cole {
         paths.into_iter().find(|path| path.is_file())
     }
 
-    fn need(&self, part: &str, what: &str) -> Result<PathBuf, ColeError> {
-        self.find(part, what).ok_or_else(|| ColeError::NoFile {
-            folder: self.folder.clone(),
-            names: Self::names(part, what),
+    fn need(&self, part: &str, what: &str) -> Result<PathBuf, Error> {
+        self.find(part, what).ok_or_else(|| {
+            let [short, long] = Self::names(part, what);
+            Error::not_found(format!(
+                "`{}` has neither `{short}` nor `{long}`",
+                self.folder.display()
+            ))
         })
     }
 
@@ -261,7 +186,7 @@ impl Cole {
         portion: Portion,
         columns: Option<&Columns>,
         classes: &[ClassEntry],
-    ) -> Result<(Columns, Rows), ColeError> {
+    ) -> Result<(Columns, Rows), Error> {
         let images_path = self.need(part, "images")?;
         let observed = self.find(part, "labels_obs");
         let labels = match (&observed, self.find(part, "labels")) {
@@ -290,8 +215,7 @@ impl Cole {
             Images::Pictures(items) => items.len(),
         };
         if truth.len() != count {
-            let rows = truth.len();
-            return Ok(Err(MatrixError::Rows { rows, items: count }).at(&labels)?);
+            return Err(rows_differ(truth.len(), count)).at(&labels);
         }
         let rows = Rows {
             images_path,
@@ -304,7 +228,7 @@ impl Cole {
     }
 
     /// The files of all names; each is there, once, and lies in the folder of the pictures.
-    fn paths(&self, rows: &Rows) -> Result<Vec<PathBuf>, ColeError> {
+    fn paths(&self, rows: &Rows) -> Result<Vec<PathBuf>, Error> {
         let Images::Names(names) = &rows.images else {
             return Ok(Vec::new());
         };
@@ -315,12 +239,12 @@ impl Cole {
         let (paths, missing) = file_name::locate(list, listed, row, folder)?;
         match missing.first() {
             None => Ok(paths),
-            Some(&row) => Err(ColeError::NoPicture {
-                path: list.clone(),
-                row,
-                name: names[row].clone(),
-                folder: folder.clone(),
-            }),
+            Some(&row) => Err(Error::not_found(format!(
+                "`{}`, row {row}: `{}` is not in `{}`\nhint: say where the images are with `pictures = \"…\"`",
+                list.display(),
+                names[row],
+                folder.display()
+            ))),
         }
     }
 }
@@ -340,7 +264,7 @@ impl Rows {
 }
 
 /// The pictures of all parts; none where they are names.
-fn all_pictures(parts: &[Rows]) -> Result<Option<Vec<&Items>>, ColeError> {
+fn all_pictures(parts: &[Rows]) -> Result<Option<Vec<&Items>>, Error> {
     let (mut pictures, mut names) = (Vec::new(), None);
     for rows in parts {
         match &rows.images {
@@ -349,24 +273,28 @@ fn all_pictures(parts: &[Rows]) -> Result<Option<Vec<&Items>>, ColeError> {
         }
     }
     match (names, pictures.first()) {
-        (Some(names), Some((_, pictures))) => Err(ColeError::NamesAndPictures {
-            names: names.clone(),
-            pictures: (*pictures).clone(),
-        }),
+        (Some(names), Some((_, pictures))) => Err(Error::mismatch(format!(
+            "`{}` holds names, `{}` images; wanted the same in both",
+            names.display(),
+            pictures.display()
+        ))),
         (Some(_), None) => Ok(None),
         (None, _) => Ok(Some(pictures.into_iter().map(|(items, _)| items).collect())),
     }
 }
 
 /// The label sets of a matrix with this many rows.
-fn sets(columns: &Columns, matrix: &Array, items: usize) -> Result<Vec<LabelSet>, MatrixError> {
+fn sets(columns: &Columns, matrix: &Array, items: usize) -> Result<Vec<LabelSet>, Error> {
     let sets = columns.sets(matrix)?;
-    let rows = sets.len();
-    if rows == items {
+    if sets.len() == items {
         Ok(sets)
     } else {
-        Err(MatrixError::Rows { rows, items })
+        Err(rows_differ(sets.len(), items))
     }
+}
+
+fn rows_differ(rows: usize, items: usize) -> Error {
+    Error::mismatch(format!("it has {rows} rows for {items} items"))
 }
 
 /// Every label that is seen holds.
@@ -375,21 +303,21 @@ fn check_shown(
     [observed, labels]: [&Path; 2],
     shown: &[LabelSet],
     truth: &[LabelSet],
-) -> Result<(), ColeError> {
+) -> Result<(), Error> {
     for (row, (shown, truth)) in shown.iter().zip(truth).enumerate() {
         if let Some(label) = shown.iter().find(|&label| !truth.contains(label)) {
-            return Err(ColeError::NotTrue {
-                observed: observed.to_owned(),
-                labels: labels.to_owned(),
-                row,
-                label: columns.labels.name(label).to_owned(),
-            });
+            return Err(Error::mismatch(format!(
+                "`{}`, row {row}: label `{}` is observed, but does not hold by `{}`",
+                observed.display(),
+                columns.labels.name(label),
+                labels.display()
+            )));
         }
     }
     Ok(())
 }
 
-fn read_images(path: &Path) -> Result<Images, ColeError> {
+fn read_images(path: &Path) -> Result<Images, Error> {
     let array = match npy::read_content(path, None)? {
         Content::Texts(names) => return Ok(Images::Names(names)),
         Content::Numbers(array) => array,
@@ -397,9 +325,10 @@ fn read_images(path: &Path) -> Result<Images, ColeError> {
     let items = items(array).at(path)?;
     match items.values {
         Values::Bytes(_) => Ok(Images::Pictures(items)),
-        Values::Floats(_) => Err(ColeError::Points {
-            path: path.to_owned(),
-        }),
+        Values::Floats(_) => Err(Error::malformed(format!(
+            "`{}` holds points, wanted names or images",
+            path.display()
+        ))),
     }
 }
 

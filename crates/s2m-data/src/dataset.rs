@@ -167,6 +167,6 @@ mod tests {
         fn shared<T: Send + Sync>() {}
         shared::<Dataset>();
         shared::<crate::recipe::Loaded>();
-        shared::<crate::recipe::RecipeError>();
+        shared::<crate::Error>();
     }
 }

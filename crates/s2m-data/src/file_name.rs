@@ -4,67 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use thiserror::Error;
-
-/// Why a name cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum FileNameError {
-    /// There is no name.
-    #[error("it is empty")]
-    Empty,
-    /// The name starts at the root of a disk.
-    #[error("it is absolute\nhint: names are relative to the folder of the images")]
-    Absolute,
-    /// The name leads upwards.
-    #[error("it leads upwards with `..`")]
-    Upwards,
-    /// The name has a backslash, which parts folders on some systems only.
-    #[error("it holds a backslash\nhint: write `/` between folders")]
-    Backslash,
-    /// The name holds a character that cannot be seen.
-    #[error("it holds a control character")]
-    Control,
-    /// The file is a link out of its folder.
-    #[error("it is a link that leads out of its folder")]
-    Link,
-}
-
-/// Why the names of a list give no files.
-#[derive(Debug, Error)]
-pub enum NamesError {
-    /// A name cannot be used.
-    #[error("`{}`, {at}: the file name {name:?} is refused: {source}", .list.display())]
-    Refused {
-        /// Which list.
-        list: PathBuf,
-        /// Which line or row of it.
-        at: String,
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        source: FileNameError,
-    },
-    /// A name is there twice.
-    #[error("`{}`: `{name}` is in {first} and again in {second}", .list.display())]
-    Repeated {
-        /// Which list.
-        list: PathBuf,
-        /// The name.
-        name: String,
-        /// The line or row that has it first.
-        first: String,
-        /// The line or row that has it again.
-        second: String,
-    },
-    /// A file cannot be looked at.
-    #[error("could not read `{}`: {source}", .path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
+use crate::error::Error;
 
 /// The files of the names of a list, and the numbers of those that are not there.
 ///
@@ -75,35 +15,36 @@ pub(crate) fn locate<'a>(
     names: impl Iterator<Item = &'a str>,
     at: impl Fn(usize) -> String,
     folder: &Path,
-) -> Result<(Vec<PathBuf>, Vec<usize>), NamesError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| NamesError::Read { path, source }
-    };
-    let real = folder.canonicalize().map_err(failed(folder))?;
+) -> Result<(Vec<PathBuf>, Vec<usize>), Error> {
+    let real = folder.canonicalize().map_err(Error::reading(folder))?;
     let mut known = HashMap::new();
     let (mut paths, mut missing) = (Vec::new(), Vec::new());
     for (number, name) in names.enumerate() {
-        let refused = |source| NamesError::Refused {
-            list: list.to_owned(),
-            at: at(number),
-            name: name.to_owned(),
-            source,
+        let refused = |error: Error| {
+            error.within(format_args!(
+                "`{}`, {}: the file name {name:?} is refused",
+                list.display(),
+                at(number)
+            ))
         };
         let relative = relative(name).map_err(refused)?;
         let path = folder.join(&relative);
         if let Some(first) = known.insert(relative, number) {
-            return Err(NamesError::Repeated {
-                list: list.to_owned(),
-                name: name.to_owned(),
-                first: at(first),
-                second: at(number),
-            });
+            return Err(Error::malformed(format!(
+                "`{}`: `{name}` is in {} and again in {}",
+                list.display(),
+                at(first),
+                at(number)
+            )));
         }
-        match follow(&real, &path).map_err(failed(&path))? {
+        match follow(&real, &path).map_err(Error::reading(&path))? {
             Followed::File => {}
             Followed::NoFile => missing.push(number),
-            Followed::Outside => return Err(refused(FileNameError::Link)),
+            Followed::Outside => {
+                return Err(refused(Error::malformed(
+                    "it is a link that leads out of its folder",
+                )));
+            }
         }
         paths.push(path);
     }
@@ -111,28 +52,36 @@ pub(crate) fn locate<'a>(
 }
 
 /// The relative path of a name, without parts that mean nothing.
-fn relative(name: &str) -> Result<PathBuf, FileNameError> {
+fn relative(name: &str) -> Result<PathBuf, Error> {
     if name.contains('\\') {
-        return Err(FileNameError::Backslash);
+        return Err(Error::malformed(
+            "it holds a backslash\nhint: write `/` between folders",
+        ));
     }
     if name.contains(char::is_control) {
-        return Err(FileNameError::Control);
+        return Err(Error::malformed("it holds a control character"));
     }
     // A drive is a drive on every system, so that a list means the same on all of them.
     if matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic()) {
-        return Err(FileNameError::Absolute);
+        return Err(Error::malformed(
+            "it is absolute\nhint: names are relative to the folder of the images",
+        ));
     }
     let mut path = PathBuf::new();
     for part in Path::new(name).components() {
         match part {
             Component::Normal(part) => path.push(part),
             Component::CurDir => {}
-            Component::ParentDir => return Err(FileNameError::Upwards),
-            Component::RootDir | Component::Prefix(_) => return Err(FileNameError::Absolute),
+            Component::ParentDir => return Err(Error::malformed("it leads upwards with `..`")),
+            Component::RootDir | Component::Prefix(_) => {
+                return Err(Error::malformed(
+                    "it is absolute\nhint: names are relative to the folder of the images",
+                ));
+            }
         }
     }
     if path.as_os_str().is_empty() {
-        return Err(FileNameError::Empty);
+        return Err(Error::malformed("it is empty"));
     }
     Ok(path)
 }
@@ -174,18 +123,42 @@ mod tests {
     #[test]
     fn tricks_are_refused() {
         for (name, wanted) in [
-            ("", FileNameError::Empty),
-            (".", FileNameError::Empty),
-            ("/etc/passwd", FileNameError::Absolute),
-            ("C:/x.png", FileNameError::Absolute),
-            ("c:x.png", FileNameError::Absolute),
-            ("../x.png", FileNameError::Upwards),
-            ("a/../../x.png", FileNameError::Upwards),
-            ("a/..", FileNameError::Upwards),
-            ("..\\x.png", FileNameError::Backslash),
-            ("a\\b.png", FileNameError::Backslash),
-            ("a\nb.png", FileNameError::Control),
-            ("a\0b.png", FileNameError::Control),
+            ("", Error::malformed("it is empty")),
+            (".", Error::malformed("it is empty")),
+            (
+                "/etc/passwd",
+                Error::malformed(
+                    "it is absolute\nhint: names are relative to the folder of the images",
+                ),
+            ),
+            (
+                "C:/x.png",
+                Error::malformed(
+                    "it is absolute\nhint: names are relative to the folder of the images",
+                ),
+            ),
+            (
+                "c:x.png",
+                Error::malformed(
+                    "it is absolute\nhint: names are relative to the folder of the images",
+                ),
+            ),
+            ("../x.png", Error::malformed("it leads upwards with `..`")),
+            (
+                "a/../../x.png",
+                Error::malformed("it leads upwards with `..`"),
+            ),
+            ("a/..", Error::malformed("it leads upwards with `..`")),
+            (
+                "..\\x.png",
+                Error::malformed("it holds a backslash\nhint: write `/` between folders"),
+            ),
+            (
+                "a\\b.png",
+                Error::malformed("it holds a backslash\nhint: write `/` between folders"),
+            ),
+            ("a\nb.png", Error::malformed("it holds a control character")),
+            ("a\0b.png", Error::malformed("it holds a control character")),
         ] {
             assert_eq!(relative(name), Err(wanted), "{name:?}");
         }

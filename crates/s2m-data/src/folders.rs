@@ -14,71 +14,18 @@
 //! label's folder is looked at. Links are followed: whoever sets them chooses the pictures.
 
 use std::fs;
-use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use s2m_core::labels::{LabelSet, Labels, LabelsError};
+use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
-use crate::message::{At, AtPath as _};
+use crate::error::{AtPath as _, Error};
+use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
-use crate::picture_folder::{PictureFolderError, endings, list};
+use crate::picture_folder::{endings, list};
 use crate::picture_set::Wanted;
-
-/// Why folders give no data.
-#[derive(Debug, Error)]
-pub enum FoldersError {
-    /// A folder cannot be read.
-    #[error(transparent)]
-    Folder(#[from] PictureFolderError),
-    /// There is no folder for a label.
-    #[error(
-        "`{}` has no folders in it, so there are no labels\nhint: put the images of each label into a folder with the label's name",
-        .folder.display()
-    )]
-    NoLabels {
-        /// Which folder.
-        folder: PathBuf,
-    },
-    /// The folder of a label has no picture.
-    #[error("`{}` holds no images, so no item has label `{label}`\nhint: images end in {}", .folder.display(), endings())]
-    NoPictures {
-        /// Which folder.
-        folder: PathBuf,
-        /// The label.
-        label: String,
-    },
-    /// Something that is not a part stands beside parts.
-    #[error(
-        "`{}` stands beside `train`, but is neither `test` nor `valid`\nhint: move it into `train`, or away",
-        .folder.display()
-    )]
-    NotAPart {
-        /// Which folder.
-        folder: PathBuf,
-    },
-    /// A folder's name is not text.
-    #[error("the name of `{}` is not UTF-8, so it cannot be a label", .folder.display())]
-    NotText {
-        /// Which folder.
-        folder: PathBuf,
-    },
-    /// The folders' names cannot be labels.
-    #[error("the folders of `{}`: {source}", .folder.display())]
-    Labels {
-        /// Which folder.
-        folder: PathBuf,
-        /// What is wrong with them.
-        source: LabelsError,
-    },
-    /// The items cannot be used.
-    #[error(transparent)]
-    Items(#[from] At<LabelledError>),
-}
 
 /// Pictures in one folder per label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,15 +60,15 @@ impl Folders {
     }
 
     /// Reads all pictures.
-    pub(crate) fn read(&self, seed: u64) -> Result<Parts, FoldersError> {
+    pub(crate) fn read(&self, seed: u64) -> Result<Parts, Error> {
         let sorting = Sorting::new(Aim::Training, self.unlabelled, self.test, seed);
         let wanted = Wanted::new(self.size, self.channels);
         let parts = self.list()?.pictures(sorting, wanted);
-        Ok(parts.at(&self.folder)?)
+        parts.at(&self.folder)
     }
 
     /// All pictures with their labels, none of them read.
-    fn list(&self) -> Result<Labelled<PictureAt>, FoldersError> {
+    fn list(&self) -> Result<Labelled<PictureAt>, Error> {
         let portions = portions(&self.folder)?;
         let mut names = Vec::new();
         for (_, folder) in &portions {
@@ -132,12 +79,13 @@ impl Folders {
         names.sort_unstable();
         names.dedup();
         if names.is_empty() {
-            let folder = self.folder.clone();
-            return Err(FoldersError::NoLabels { folder });
+            return Err(Error::not_found(format!(
+                "`{}` has no folders in it, so there are no labels\nhint: put the images of each label into a folder with the label's name",
+                self.folder.display()
+            )));
         }
-        let labels = Labels::new(names).map_err(|source| FoldersError::Labels {
-            folder: self.folder.clone(),
-            source,
+        let labels = Labels::new(names).map_err(|error| {
+            Error::from(error).within(format_args!("the folders of `{}`", self.folder.display()))
         })?;
         let mut items = Vec::new();
         for (portion, folder) in portions {
@@ -149,7 +97,11 @@ impl Folders {
                 let truth = labels.find(&label).into_iter().collect();
                 let paths = list(&folder)?;
                 if paths.is_empty() {
-                    return Err(FoldersError::NoPictures { folder, label });
+                    return Err(Error::not_found(format!(
+                        "`{}` holds no images, so no item has label `{label}`\nhint: images end in {}",
+                        folder.display(),
+                        endings()
+                    )));
                 }
                 let item = |path| Item::new(PictureAt::File(path), truth, portion);
                 items.extend(paths.into_iter().map(item));
@@ -164,7 +116,7 @@ impl Folders {
 }
 
 /// The folders whose subfolders are labels, each with what its pictures are for.
-fn portions(folder: &Path) -> Result<Vec<(Portion, PathBuf)>, FoldersError> {
+fn portions(folder: &Path) -> Result<Vec<(Portion, PathBuf)>, Error> {
     let train = folder.join("train");
     let has_parts = train.is_dir() && list(&train)?.is_empty() && !subfolders(&train)?.is_empty();
     if !has_parts {
@@ -174,18 +126,20 @@ fn portions(folder: &Path) -> Result<Vec<(Portion, PathBuf)>, FoldersError> {
     for folder in subfolders(folder)? {
         match Portion::named(&name_of(&folder)?) {
             Some(portion) => portions.push((portion, folder)),
-            None => return Err(FoldersError::NotAPart { folder }),
+            None => {
+                return Err(Error::malformed(format!(
+                    "`{}` stands beside `train`, but is neither `test` nor `valid`\nhint: move it into `train`, or away",
+                    folder.display()
+                )));
+            }
         }
     }
     Ok(portions)
 }
 
 /// The folders in a folder, by sorted name.
-fn subfolders(folder: &Path) -> Result<Vec<PathBuf>, FoldersError> {
-    let failed = |source: io::Error| PictureFolderError::Read {
-        path: folder.to_owned(),
-        source,
-    };
+fn subfolders(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = Error::reading_folder(folder);
     let mut folders = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -198,12 +152,14 @@ fn subfolders(folder: &Path) -> Result<Vec<PathBuf>, FoldersError> {
     Ok(folders)
 }
 
-fn name_of(folder: &Path) -> Result<String, FoldersError> {
+fn name_of(folder: &Path) -> Result<String, Error> {
     let name = folder.file_name().unwrap_or_default().to_str();
-    name.map(str::to_owned)
-        .ok_or_else(|| FoldersError::NotText {
-            folder: folder.to_owned(),
-        })
+    name.map(str::to_owned).ok_or_else(|| {
+        Error::unsupported(format!(
+            "the name of `{}` is not UTF-8, so it cannot be a label",
+            folder.display()
+        ))
+    })
 }
 
 #[cfg(test)]

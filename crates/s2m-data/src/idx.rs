@@ -14,9 +14,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use thiserror::Error;
 
 use crate::dataset::{Items, Part, Values};
+use crate::error::Error;
 use crate::message::quoted;
 use crate::plain_file;
 
@@ -25,122 +25,6 @@ const MAX_BYTES: u64 = 1 << 31;
 
 /// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-
-/// Why idx files cannot be used.
-#[derive(Debug, Error)]
-pub enum IdxError {
-    /// A file is not where it should be.
-    #[error(
-        "`{}` has no {what} file; looked for {}\nhint: put the four MNIST files into `{}`, as they are or with .gz, or name another folder",
-        .folder.display(), quoted(.looked_for), .folder.display()
-    )]
-    Missing {
-        /// The folder.
-        folder: PathBuf,
-        /// Images or labels.
-        what: &'static str,
-        /// All names that would do.
-        looked_for: Vec<String>,
-    },
-    /// A file cannot be read.
-    #[error("could not read `{}`: {source}", .path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A gzip file cannot be decompressed.
-    #[error("could not decompress `{}`: {source}\nhint: the file is damaged; fetch it again", .path.display())]
-    Gzip {
-        /// Which file.
-        path: PathBuf,
-        /// What the decoder said.
-        source: io::Error,
-    },
-    /// There is not even a header.
-    #[error("`{}` is empty", .path.display())]
-    Empty {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// The first two bytes are not zero.
-    #[error("`{}` is not an idx file: it starts with {}, wanted 00 00 08", .path.display(), hexadecimal(.found))]
-    NotIdx {
-        /// Which file.
-        path: PathBuf,
-        /// Its first bytes.
-        found: Vec<u8>,
-    },
-    /// The numbers are not unsigned bytes.
-    #[error("`{}` holds numbers of type 0x{found:02x}; only unsigned bytes, 0x08, can be read", .path.display())]
-    Type {
-        /// Which file.
-        path: PathBuf,
-        /// The type found.
-        found: u8,
-    },
-    /// The file has another number of dimensions.
-    #[error("`{}` has {found} dimensions, but {what} have {wanted}\nhint: images and labels may be swapped", .path.display())]
-    Dimensions {
-        /// Which file.
-        path: PathBuf,
-        /// Images or labels.
-        what: &'static str,
-        /// How many they have.
-        wanted: usize,
-        /// How many the file has.
-        found: u8,
-    },
-    /// A size is zero.
-    #[error("`{}` is {sizes:?} in size, so it holds nothing", .path.display())]
-    Nothing {
-        /// Which file.
-        path: PathBuf,
-        /// The sizes in the header.
-        sizes: Vec<u32>,
-    },
-    /// The sizes are beyond the limit.
-    #[error("`{}` is {sizes:?} in size by its header, which is more than {MAX_BYTES} bytes", .path.display())]
-    TooLarge {
-        /// Which file.
-        path: PathBuf,
-        /// The sizes in the header.
-        sizes: Vec<u32>,
-    },
-    /// The file ends early.
-    #[error("`{}` ends after {found} of the {wanted} bytes of its {what}\nhint: the file is cut short; fetch it again", .path.display())]
-    Truncated {
-        /// Which file.
-        path: PathBuf,
-        /// Header or data.
-        what: &'static str,
-        /// Bytes wanted.
-        wanted: u64,
-        /// Bytes there.
-        found: u64,
-    },
-    /// Bytes are left after the data.
-    #[error("`{}` goes on after the {promised} bytes of data that its header promises", .path.display())]
-    Trailing {
-        /// Which file.
-        path: PathBuf,
-        /// Bytes promised.
-        promised: u64,
-    },
-    /// Images and labels are not of the same items.
-    #[error("`{}` holds {images_found} images, but `{}` holds {labels_found} labels", .images.display(), .labels.display())]
-    Counts {
-        /// The images.
-        images: PathBuf,
-        /// How many.
-        images_found: usize,
-        /// The labels.
-        labels: PathBuf,
-        /// How many.
-        labels_found: usize,
-    },
-}
 
 fn hexadecimal(bytes: &[u8]) -> String {
     let pairs: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -160,24 +44,25 @@ pub struct Pictures {
 ///
 /// Looks for `train-images-idx3-ubyte`, then `train-images.idx3-ubyte`, each first as it is and then
 /// with `.gz`; in the same way for `train-labels-idx1-ubyte`, and `t10k-…` for the test part.
-pub fn read_folder(folder: &Path, part: Part) -> Result<Pictures, IdxError> {
+pub fn read_folder(folder: &Path, part: Part) -> Result<Pictures, Error> {
     let images_path = find(folder, part, "images", 3)?;
     let labels_path = find(folder, part, "labels", 1)?;
     let original = read_labels(&labels_path)?;
     let items = read_images(&images_path)?;
     if items.len() != original.len() {
-        return Err(IdxError::Counts {
-            images: images_path,
-            images_found: items.len(),
-            labels: labels_path,
-            labels_found: original.len(),
-        });
+        return Err(Error::mismatch(format!(
+            "`{}` holds {} images, but `{}` holds {} labels",
+            images_path.display(),
+            items.len(),
+            labels_path.display(),
+            original.len()
+        )));
     }
     Ok(Pictures { items, original })
 }
 
 /// Reads an idx file of images, `[items, rows, columns]`.
-pub fn read_images(path: &Path) -> Result<Items, IdxError> {
+pub fn read_images(path: &Path) -> Result<Items, Error> {
     let ([_, rows, columns], bytes) = open(path)?.read("images")?;
     Ok(Items {
         shape: vec![1, rows as usize, columns as usize],
@@ -186,7 +71,7 @@ pub fn read_images(path: &Path) -> Result<Items, IdxError> {
 }
 
 /// Reads an idx file of labels, `[items]`.
-pub fn read_labels(path: &Path) -> Result<Vec<u8>, IdxError> {
+pub fn read_labels(path: &Path) -> Result<Vec<u8>, Error> {
     let ([_], bytes) = open(path)?.read("labels")?;
     Ok(bytes)
 }
@@ -196,7 +81,7 @@ fn find(
     part: Part,
     what: &'static str,
     dimensions: usize,
-) -> Result<PathBuf, IdxError> {
+) -> Result<PathBuf, Error> {
     let part = match part {
         Part::Train => "train",
         Part::Test => "t10k",
@@ -207,18 +92,16 @@ fn find(
         .map(|(dot, end)| format!("{part}-{what}{dot}idx{dimensions}-ubyte{end}"))
         .collect();
     let mut paths = looked_for.iter().map(|name| folder.join(name));
-    paths.find(|path| path.is_file()).ok_or(IdxError::Missing {
-        folder: folder.to_owned(),
-        what,
-        looked_for: looked_for.clone(),
+    paths.find(|path| path.is_file()).ok_or_else(|| {
+        let (folder, names) = (folder.display(), quoted(&looked_for));
+        Error::not_found(format!(
+            "`{folder}` has no {what} file; looked for {names}\nhint: put the four MNIST files into `{folder}`, as they are or with .gz, or name another folder"
+        ))
     })
 }
 
-fn open(path: &Path) -> Result<Source<'_>, IdxError> {
-    let failed = |source| IdxError::Read {
-        path: path.to_owned(),
-        source,
-    };
+fn open(path: &Path) -> Result<Source<'_>, Error> {
+    let failed = Error::reading(path);
     let file = BufReader::new(plain_file::open(path).map_err(failed)?);
     Source::new(path, file).map_err(failed)
 }
@@ -242,7 +125,7 @@ impl<'a> Source<'a> {
     }
 
     /// The sizes and the bytes of a file with N dimensions.
-    fn read<const N: usize>(mut self, what: &'static str) -> Result<([u32; N], Vec<u8>), IdxError> {
+    fn read<const N: usize>(mut self, what: &'static str) -> Result<([u32; N], Vec<u8>), Error> {
         self.magic(what, N)?;
         let header = self.exactly("header", 4 * N as u64)?;
         let (words, _) = header.as_chunks();
@@ -251,81 +134,81 @@ impl<'a> Source<'a> {
         let data = self.exactly("data", promised)?;
         // Reading once more also makes the decoder compare its checksum.
         if !self.up_to(1)?.is_empty() {
-            let path = self.path.to_owned();
-            return Err(IdxError::Trailing { path, promised });
+            return Err(Error::malformed(format!(
+                "`{}` goes on after the {promised} bytes of data that its header promises",
+                self.path.display()
+            )));
         }
         Ok((sizes, data))
     }
 
     /// Checks the first four bytes.
-    fn magic(&mut self, what: &'static str, dimensions: usize) -> Result<(), IdxError> {
-        let path = self.path.to_owned();
+    fn magic(&mut self, what: &'static str, dimensions: usize) -> Result<(), Error> {
+        let path = self.path.display();
         match self.up_to(4)?[..] {
-            [] => Err(IdxError::Empty { path }),
+            [] => Err(Error::malformed(format!("`{path}` is empty"))),
             [0, 0, 8, found] if usize::from(found) == dimensions => Ok(()),
-            [0, 0, 8, found] => Err(IdxError::Dimensions {
-                path,
-                what,
-                wanted: dimensions,
-                found,
-            }),
-            [0, 0, found, _] => Err(IdxError::Type { path, found }),
-            ref found if [0, 0, 8].starts_with(found) => Err(IdxError::Truncated {
-                path,
-                what: "first word",
-                wanted: 4,
-                found: found.len() as u64,
-            }),
-            ref found => Err(IdxError::NotIdx {
-                path,
-                found: found.to_vec(),
-            }),
+            [0, 0, 8, found] => Err(Error::malformed(format!(
+                "`{path}` has {found} dimensions, but {what} have {dimensions}\nhint: images and labels may be swapped"
+            ))),
+            [0, 0, found, _] => Err(Error::unsupported(format!(
+                "`{path}` holds numbers of type 0x{found:02x}; only unsigned bytes, 0x08, can be read"
+            ))),
+            ref found if [0, 0, 8].starts_with(found) => {
+                Err(self.cut_short(found.len() as u64, 4, "first word"))
+            }
+            ref found => Err(Error::unsupported(format!(
+                "`{path}` is not an idx file: it starts with {}, wanted 00 00 08",
+                hexadecimal(found)
+            ))),
         }
     }
 
     /// How many bytes the sizes in a header promise.
-    fn promise(&self, sizes: &[u32]) -> Result<u64, IdxError> {
-        let (path, listed) = (self.path.to_owned(), sizes.to_vec());
+    fn promise(&self, sizes: &[u32]) -> Result<u64, Error> {
+        let path = self.path.display();
         if sizes.contains(&0) {
-            let sizes = listed;
-            return Err(IdxError::Nothing { path, sizes });
+            return Err(Error::malformed(format!(
+                "`{path}` is {sizes:?} in size, so it holds nothing"
+            )));
         }
         let product = sizes
             .iter()
             .try_fold(1, |product: u64, &size| product.checked_mul(size.into()));
-        let sizes = listed;
-        product
-            .filter(|&bytes| bytes <= MAX_BYTES)
-            .ok_or(IdxError::TooLarge { path, sizes })
+        product.filter(|&bytes| bytes <= MAX_BYTES).ok_or_else(|| {
+            Error::too_large(format!(
+                "`{path}` is {sizes:?} in size by its header, which is more than {MAX_BYTES} bytes"
+            ))
+        })
     }
 
-    fn exactly(&mut self, what: &'static str, wanted: u64) -> Result<Vec<u8>, IdxError> {
+    fn exactly(&mut self, what: &'static str, wanted: u64) -> Result<Vec<u8>, Error> {
         let bytes = self.up_to(wanted)?;
         let found = bytes.len() as u64;
         if found == wanted {
             return Ok(bytes);
         }
-        Err(IdxError::Truncated {
-            path: self.path.to_owned(),
-            what,
-            wanted,
-            found,
-        })
+        Err(self.cut_short(found, wanted, what))
+    }
+
+    fn cut_short(&self, found: u64, wanted: u64, what: &str) -> Error {
+        Error::malformed(format!(
+            "`{}` ends after {found} of the {wanted} bytes of its {what}\nhint: the file is cut short; fetch it again",
+            self.path.display()
+        ))
     }
 
     /// The next `limit` bytes, or fewer at the end; memory grows with what is there.
-    fn up_to(&mut self, limit: u64) -> Result<Vec<u8>, IdxError> {
+    fn up_to(&mut self, limit: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         match self.reader.as_mut().take(limit).read_to_end(&mut bytes) {
             Ok(_) => Ok(bytes),
-            Err(source) => {
-                let path = self.path.to_owned();
-                Err(if self.gzip {
-                    IdxError::Gzip { path, source }
-                } else {
-                    IdxError::Read { path, source }
-                })
-            }
+            Err(source) if self.gzip => Err(Error::malformed(format!(
+                "could not decompress `{}`: {source}\nhint: the file is damaged; fetch it again",
+                self.path.display()
+            ))
+            .because(source)),
+            Err(source) => Err(Error::reading(self.path)(source)),
         }
     }
 }
@@ -354,7 +237,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn parse(bytes: &[u8], dimensions: usize) -> Result<(Vec<u32>, Vec<u8>), IdxError> {
+    fn parse(bytes: &[u8], dimensions: usize) -> Result<(Vec<u32>, Vec<u8>), Error> {
         let source = Source::new(Path::new("d/f"), bytes).unwrap();
         if dimensions == 3 {
             let images = source.read::<3>("images");

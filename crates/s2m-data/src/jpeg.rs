@@ -11,24 +11,13 @@
 
 use std::borrow::Cow;
 
-use thiserror::Error;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+use crate::error::Error;
 use crate::picture_file::Channels;
-
-/// Why a JPEG cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum JpegError {
-    /// The file stops before its picture does.
-    #[error("it has no mark of its end\nhint: the file is cut short; fetch it again")]
-    CutShort,
-    /// The file is damaged, or of a kind that is not known.
-    #[error("{0}")]
-    Decoder(String),
-}
 
 /// A file whose header has been read.
 pub(crate) struct Jpeg<'a> {
@@ -44,7 +33,7 @@ type Decoder<'a> = JpegDecoder<ZCursor<Cow<'a, [u8]>>>;
 
 impl<'a> Jpeg<'a> {
     /// Reads the header; no memory is reserved for pixels.
-    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, JpegError> {
+    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut decoder = decoder(bytes.into())?;
         let header = decoder.info().expect("it is there once it has been read");
         let (channels, out) = match (header.components, decoder.input_colorspace()) {
@@ -69,16 +58,18 @@ impl<'a> Jpeg<'a> {
     }
 
     /// The pixels, row by row from the top, one number each or three.
-    pub(crate) fn pixels(&mut self) -> Result<Vec<u8>, JpegError> {
+    pub(crate) fn pixels(&mut self) -> Result<Vec<u8>, Error> {
         let pixels = self.decoder.decode().map_err(|error| said(&error))?;
-        has_end(self.bytes)
-            .then_some(pixels)
-            .ok_or(JpegError::CutShort)
+        has_end(self.bytes).then_some(pixels).ok_or_else(|| {
+            Error::malformed(
+                "it has no mark of its end\nhint: the file is cut short; fetch it again",
+            )
+        })
     }
 }
 
 /// Reads a header; what is wrong with a file is refused, and its size is left to the caller.
-fn decoder(bytes: Cow<'_, [u8]>) -> Result<Decoder<'_>, JpegError> {
+fn decoder(bytes: Cow<'_, [u8]>) -> Result<Decoder<'_>, Error> {
     let longest = usize::from(u16::MAX);
     let options = DecoderOptions::default()
         .set_strict_mode(true)
@@ -89,8 +80,8 @@ fn decoder(bytes: Cow<'_, [u8]>) -> Result<Decoder<'_>, JpegError> {
     Ok(decoder)
 }
 
-fn said(error: &zune_jpeg::errors::DecodeErrors) -> JpegError {
-    JpegError::Decoder(error.to_string().trim_matches('"').to_owned())
+fn said(error: &zune_jpeg::errors::DecodeErrors) -> Error {
+    Error::malformed(error.to_string().trim_matches('"'))
 }
 
 /// The file with a segment of Adobe's that says nothing.

@@ -7,12 +7,12 @@ use std::fmt::Display;
 
 use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::audit::{Asked, AuditError};
+use crate::audit::Asked;
 use crate::dataset::{Dataset, Items, Values};
-use crate::picture_set::{self, PictureSetError, Pictured, Wanted};
-use crate::split::{SplitError, test_part};
+use crate::error::Error;
+use crate::picture_set::{self, Pictured, Wanted};
+use crate::split::test_part;
 
 /// Share of the items that become the test part, where data has none of its own.
 pub const TEST_SHARE: f64 = 0.1;
@@ -22,46 +22,6 @@ const FEW: usize = 1;
 
 /// A label with fewer training items than this is worth a word.
 const MANY: usize = 50;
-
-/// Why labelled items give no data.
-#[derive(Debug, Error)]
-pub enum LabelledError {
-    /// There is no item.
-    #[error("there is not one item")]
-    NoItems,
-    /// A label is of no item.
-    #[error("no item has label `{0}`\nhint: leave the label out, or add items that have it")]
-    NeverHeld(String),
-    /// A label is of test items only.
-    #[error(
-        "label `{0}` is of test items only, so nothing can be learnt about it\nhint: add training items that have it, or draw the test part with another seed"
-    )]
-    OnlyTest(String),
-    /// Too many items have no label.
-    #[error(
-        "{count} of {items} items have no label; {first} is the first\nhint: give them labels, or leave them out with `unlabelled = \"skip\"`"
-    )]
-    Unlabelled {
-        /// Items without a label.
-        count: usize,
-        /// All items.
-        items: usize,
-        /// The first of them.
-        first: String,
-    },
-    /// A share is given where there is a test part.
-    #[error("`test = {0}` is given, but the data has a test part of its own\nhint: remove `test`")]
-    TwoTestParts(f64),
-    /// Items cannot be split.
-    #[error(transparent)]
-    Split(#[from] SplitError),
-    /// The items cannot be an audit.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// Pictures cannot be used.
-    #[error(transparent)]
-    Pictures(#[from] PictureSetError),
-}
 
 /// What to do about items without any label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -205,11 +165,7 @@ impl<P> Labelled<P> {
 
 impl<P: Display> Labelled<P> {
     /// Sorts the items, reads all pictures and makes the two parts.
-    pub(crate) fn pictures(
-        self,
-        sorting: Sorting<'_>,
-        wanted: Wanted,
-    ) -> Result<Parts, LabelledError>
+    pub(crate) fn pictures(self, sorting: Sorting<'_>, wanted: Wanted) -> Result<Parts, Error>
     where
         P: Pictured,
     {
@@ -225,7 +181,7 @@ impl<P: Display> Labelled<P> {
         sorting: Sorting<'_>,
         items: &Items,
         number: impl Fn(&P) -> u32,
-    ) -> Result<Parts, LabelledError> {
+    ) -> Result<Parts, Error> {
         let sorted = self.sort(sorting)?;
         let numbers: Vec<u32> = sorted.places.iter().map(number).collect();
         Ok(sorted.rest.parts(items.select(&numbers)))
@@ -234,13 +190,13 @@ impl<P: Display> Labelled<P> {
     /// Checks the labels, drops items without any and puts the training part first.
     ///
     /// An audit keeps items without a label, but none of the test part.
-    fn sort(mut self, sorting: Sorting<'_>) -> Result<Sorted<P>, LabelledError> {
+    fn sort(mut self, sorting: Sorting<'_>) -> Result<Sorted<P>, Error> {
         match sorting.aim {
             Aim::Training => self.drop_unlabelled(sorting.unlabelled)?,
             Aim::Audit(labels) => self.drop_test_part(sorting, labels)?,
         }
         if self.items.is_empty() {
-            return Err(LabelledError::NoItems);
+            return Err(Error::mismatch("there is not one item"));
         }
         if matches!(sorting.aim, Aim::Training) {
             self.choose_test_part(sorting)?;
@@ -271,7 +227,7 @@ impl<P: Display> Labelled<P> {
         Ok(Sorted { places, rest })
     }
 
-    fn drop_unlabelled(&mut self, rule: Unlabelled) -> Result<(), LabelledError> {
+    fn drop_unlabelled(&mut self, rule: Unlabelled) -> Result<(), Error> {
         let items = self.items.len();
         let mut without = self.items.iter().filter(|item| item.truth.is_empty());
         let Some(first) = without.next().map(|item| item.place.to_string()) else {
@@ -279,11 +235,9 @@ impl<P: Display> Labelled<P> {
         };
         let count = 1 + without.count();
         if rule == Unlabelled::Refuse && 100 * count > FEW * items {
-            return Err(LabelledError::Unlabelled {
-                count,
-                items,
-                first,
-            });
+            return Err(Error::mismatch(format!(
+                "{count} of {items} items have no label; {first} is the first\nhint: give them labels, or leave them out with `unlabelled = \"skip\"`"
+            )));
         }
         self.items.retain(|item| !item.truth.is_empty());
         self.notes.push(format!(
@@ -293,11 +247,7 @@ impl<P: Display> Labelled<P> {
     }
 
     /// Leaves the items of an audit with the labels asked for.
-    fn drop_test_part(
-        &mut self,
-        sorting: Sorting<'_>,
-        labels: &Labels,
-    ) -> Result<(), LabelledError> {
+    fn drop_test_part(&mut self, sorting: Sorting<'_>, labels: &Labels) -> Result<(), Error> {
         let asked = Asked::new(&self.labels, labels)?;
         if sorting.test.is_some() {
             self.choose_test_part(sorting)?;
@@ -312,10 +262,14 @@ impl<P: Display> Labelled<P> {
     }
 
     /// Draws the test part out of the training items that have a label, where there is none.
-    fn choose_test_part(&mut self, sorting: Sorting<'_>) -> Result<(), LabelledError> {
+    fn choose_test_part(&mut self, sorting: Sorting<'_>) -> Result<(), Error> {
         let has = |wanted| self.items.iter().any(|item| item.portion == wanted);
         match sorting.test {
-            Some(share) if has(Portion::Test) => return Err(LabelledError::TwoTestParts(share)),
+            Some(share) if has(Portion::Test) => {
+                return Err(Error::mismatch(format!(
+                    "`test = {share}` is given, but the data has a test part of its own\nhint: remove `test`"
+                )));
+            }
             None if has(Portion::Test) => return Ok(()),
             _ => {}
         }
@@ -331,7 +285,7 @@ impl<P: Display> Labelled<P> {
     }
 
     /// Every label has a training item; a label without a test item is noted.
-    fn check_labels(&mut self, train: usize) -> Result<(), LabelledError> {
+    fn check_labels(&mut self, train: usize) -> Result<(), Error> {
         let held = |items: &[Item<P>]| {
             let sets = items.iter().map(|item| item.truth);
             sets.fold(LabelSet::EMPTY, LabelSet::union)
@@ -340,8 +294,16 @@ impl<P: Display> Labelled<P> {
         for (label, name) in self.labels.names().enumerate() {
             match (in_train.contains(label), in_test.contains(label)) {
                 (true, true) => {}
-                (false, false) => return Err(LabelledError::NeverHeld(name.to_owned())),
-                (false, true) => return Err(LabelledError::OnlyTest(name.to_owned())),
+                (false, false) => {
+                    return Err(Error::mismatch(format!(
+                        "no item has label `{name}`\nhint: leave the label out, or add items that have it"
+                    )));
+                }
+                (false, true) => {
+                    return Err(Error::mismatch(format!(
+                        "label `{name}` is of test items only, so nothing can be learnt about it\nhint: add training items that have it, or draw the test part with another seed"
+                    )));
+                }
                 (true, false) => self.notes.push(format!("no test item has label `{name}`")),
             }
         }
@@ -461,7 +423,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn parts(items: &[(u64, Portion)], sorting: Sorting) -> Result<Parts, LabelledError> {
+    fn parts(items: &[(u64, Portion)], sorting: Sorting) -> Result<Parts, Error> {
         labelled(items).pick(sorting, &points(items.len()), |&i| i)
     }
 

@@ -30,6 +30,7 @@ pub mod cifar10;
 pub mod classes;
 pub mod cole;
 mod dataset;
+mod error;
 pub mod file_name;
 pub mod folders;
 pub mod gaussians;
@@ -61,4 +62,4 @@ mod wrong_labels;
 mod zip;
 
 pub use dataset::{Dataset, Items, Part, Values};
-pub use message::At;
+pub use error::{Error, Kind};

@@ -3,81 +3,11 @@
 //! All else that may stand there, 0, −1 and what is not a number, means that it is not known to. In an
 //! [`audit`](crate::audit) 0 and −1 mean that it does not hold, and every entry is a number.
 
-use s2m_core::labels::{LabelSet, Labels, LabelsError};
-use thiserror::Error;
+use s2m_core::labels::{LabelSet, Labels};
 
-use crate::classes::{ClassEntry, ClassMap, ClassesError};
+use crate::classes::{ClassEntry, ClassMap};
+use crate::error::Error;
 use crate::npy::{Array, Values};
-
-/// Why a matrix gives no label sets.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum MatrixError {
-    /// The array is no matrix.
-    #[error("it is of shape {0:?}, wanted one row per item and one column per label")]
-    Shape(Vec<usize>),
-    /// The matrix has another number of rows than there are items.
-    #[error("it has {rows} rows for {items} items")]
-    Rows {
-        /// Its rows.
-        rows: usize,
-        /// The items.
-        items: usize,
-    },
-    /// Columns have no names.
-    #[error(
-        "its {0} columns have no names\nhint: name all with `labels = [\"…\"]`, or choose some with `classes = [{{ name = \"A\", of = [0] }}]`"
-    )]
-    NoNames(usize),
-    /// Columns are named twice.
-    #[error(
-        "both `labels` and `classes` are given\nhint: `labels` names all columns, `classes` chooses some; keep one"
-    )]
-    LabelsAndClasses,
-    /// Not every column has a name, or there are more names.
-    #[error("`labels` has {names} names for {columns} columns")]
-    Names {
-        /// Names given.
-        names: usize,
-        /// Columns there.
-        columns: usize,
-    },
-    /// A class lists a column that is not there.
-    #[error("class `{class}` lists column {column}, but columns are 0 to {}", .columns - 1)]
-    NoColumn {
-        /// Which class.
-        class: String,
-        /// The column.
-        column: u32,
-        /// Columns there.
-        columns: usize,
-    },
-    /// The names do not work.
-    #[error("`labels`: {0}")]
-    Labels(#[from] LabelsError),
-    /// The classes do not work.
-    #[error(transparent)]
-    Classes(#[from] ClassesError),
-    /// A number of an audit is missing.
-    #[error(
-        "row {row}, column {column} is not a number, but an audit needs every label of every item"
-    )]
-    Missing {
-        /// Which row.
-        row: usize,
-        /// Which column.
-        column: usize,
-    },
-    /// A number is neither yes nor no.
-    #[error("row {row}, column {column} holds {found}, wanted 1, 0 or -1")]
-    Value {
-        /// Which row.
-        row: usize,
-        /// Which column.
-        column: usize,
-        /// The number.
-        found: f32,
-    },
-}
 
 /// Which labels each column stands for.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,27 +22,31 @@ impl Columns {
         columns: usize,
         names: Option<&[String]>,
         classes: &[ClassEntry],
-    ) -> Result<Self, MatrixError> {
+    ) -> Result<Self, Error> {
         match names {
-            Some(_) if !classes.is_empty() => Err(MatrixError::LabelsAndClasses),
-            None if classes.is_empty() => Err(MatrixError::NoNames(columns)),
-            Some(names) if names.len() != columns => Err(MatrixError::Names {
-                names: names.len(),
-                columns,
-            }),
+            Some(_) if !classes.is_empty() => Err(Error::setting(
+                "both `labels` and `classes` are given\nhint: `labels` names all columns, `classes` chooses some; keep one",
+            )),
+            None if classes.is_empty() => Err(Error::setting(format!(
+                "its {columns} columns have no names\nhint: name all with `labels = [\"…\"]`, or choose some with `classes = [{{ name = \"A\", of = [0] }}]`"
+            ))),
+            Some(names) if names.len() != columns => Err(Error::mismatch(format!(
+                "`labels` has {} names for {columns} columns",
+                names.len()
+            ))),
             Some(names) => Ok(Self {
-                labels: Labels::new(names)?,
+                labels: Labels::new(names).map_err(Error::of_labels)?,
                 sets: (0..columns).map(|c| LabelSet::EMPTY.with(c)).collect(),
             }),
             None => {
                 let map = ClassMap::new(classes)?;
                 for entry in classes {
                     if let Some(&column) = entry.of.iter().find(|&&c| c as usize >= columns) {
-                        return Err(MatrixError::NoColumn {
-                            class: entry.name.clone(),
-                            column,
-                            columns,
-                        });
+                        return Err(Error::mismatch(format!(
+                            "class `{}` lists column {column}, but columns are 0 to {}",
+                            entry.name,
+                            columns - 1
+                        )));
                     }
                 }
                 // Classes list numbers up to 255; later columns belong to none.
@@ -126,13 +60,13 @@ impl Columns {
     }
 
     /// The label set of every row of a matrix with these columns.
-    pub(crate) fn sets(&self, matrix: &Array) -> Result<Vec<LabelSet>, MatrixError> {
+    pub(crate) fn sets(&self, matrix: &Array) -> Result<Vec<LabelSet>, Error> {
         let [rows, columns] = shape(matrix)?;
         if columns != self.sets.len() {
-            return Err(MatrixError::Names {
-                names: self.sets.len(),
-                columns,
-            });
+            return Err(Error::mismatch(format!(
+                "`labels` has {} names for {columns} columns",
+                self.sets.len()
+            )));
         }
         let number = |at: usize| number(matrix, at);
         let mut sets = vec![LabelSet::EMPTY; rows];
@@ -142,7 +76,9 @@ impl Columns {
                 if found == 1.0 {
                     *set = set.union(labels);
                 } else if !(found == 0.0 || found == -1.0 || found.is_nan()) {
-                    return Err(MatrixError::Value { row, column, found });
+                    return Err(Error::malformed(format!(
+                        "row {row}, column {column} holds {found}, wanted 1, 0 or -1"
+                    )));
                 }
             }
         }
@@ -150,13 +86,15 @@ impl Columns {
     }
 
     /// Every row of a matrix with these columns has a number for each label asked for.
-    pub(crate) fn check_known(&self, matrix: &Array, asked: &Labels) -> Result<(), MatrixError> {
+    pub(crate) fn check_known(&self, matrix: &Array, asked: &Labels) -> Result<(), Error> {
         let asked: LabelSet = asked.names().filter_map(|l| self.labels.find(l)).collect();
         let [rows, columns] = shape(matrix)?;
         for row in 0..rows {
             for (column, labels) in self.sets.iter().enumerate() {
                 if labels.meets(asked) && number(matrix, row * columns + column).is_nan() {
-                    return Err(MatrixError::Missing { row, column });
+                    return Err(Error::mismatch(format!(
+                        "row {row}, column {column} is not a number, but an audit needs every label of every item"
+                    )));
                 }
             }
         }
@@ -172,10 +110,13 @@ fn number(matrix: &Array, at: usize) -> f32 {
 }
 
 /// Rows and columns of an array, which has to be a matrix.
-pub(crate) fn shape(array: &Array) -> Result<[usize; 2], MatrixError> {
+pub(crate) fn shape(array: &Array) -> Result<[usize; 2], Error> {
     match array.shape[..] {
         [rows, columns] if columns > 0 => Ok([rows, columns]),
-        _ => Err(MatrixError::Shape(array.shape.clone())),
+        _ => Err(Error::malformed(format!(
+            "it is of shape {:?}, wanted one row per item and one column per label",
+            array.shape
+        ))),
     }
 }
 

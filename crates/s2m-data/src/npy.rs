@@ -14,7 +14,6 @@
 //!
 //! Reference: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
-mod error;
 mod header;
 mod types;
 
@@ -23,12 +22,12 @@ use std::path::Path;
 
 use flate2::CrcReader;
 
-pub use self::error::{NpyError, Place};
 use self::header::Header;
 use self::types::{MAX_TEXTS, Number, Text};
+use crate::error::Error;
+use crate::message::quoted;
 use crate::plain_file;
-pub use crate::zip::ZipError;
-use crate::zip::{Archive, Entry};
+use crate::zip::{Archive, Entry, in_archive};
 
 /// Most bytes that a shape may promise.
 pub const MAX_BYTES: u64 = 1 << 36;
@@ -88,7 +87,7 @@ pub enum Content {
     clippy::redundant_closure_for_method_calls,
     reason = "the method itself is of one lifetime only"
 )]
-pub fn read(path: &Path, entry: Option<&str>) -> Result<Array, NpyError> {
+pub fn read(path: &Path, entry: Option<&str>) -> Result<Array, Error> {
     open(path, entry, |source| source.read())
 }
 
@@ -111,7 +110,7 @@ pub enum Precise {
     clippy::redundant_closure_for_method_calls,
     reason = "the method itself is of one lifetime only"
 )]
-pub fn read_precise(path: &Path, entry: Option<&str>) -> Result<Precise, NpyError> {
+pub fn read_precise(path: &Path, entry: Option<&str>) -> Result<Precise, Error> {
     open(path, entry, |source| source.read_precise())
 }
 
@@ -122,23 +121,17 @@ pub fn read_precise(path: &Path, entry: Option<&str>) -> Result<Precise, NpyErro
     clippy::redundant_closure_for_method_calls,
     reason = "the method itself is of one lifetime only"
 )]
-pub fn read_content(path: &Path, entry: Option<&str>) -> Result<Content, NpyError> {
+pub fn read_content(path: &Path, entry: Option<&str>) -> Result<Content, Error> {
     open(path, entry, |source| source.read_content())
 }
 
 fn open<T>(
     path: &Path,
     entry: Option<&str>,
-    read: impl FnOnce(Source<&mut dyn Read>) -> Result<T, NpyError>,
-) -> Result<T, NpyError> {
-    let place = Place {
-        path: path.to_owned(),
-        entry: None,
-    };
-    let failed = |source| NpyError::Read {
-        place: place.clone(),
-        source,
-    };
+    read: impl FnOnce(Source<&mut dyn Read>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let place = format!("`{}`", path.display());
+    let failed = unreadable(&place);
     let mut file = plain_file::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let mut start = Vec::new();
@@ -148,10 +141,10 @@ fn open<T>(
     match entry {
         _ if start == b"PK" => read_archive(file, path, entry, read),
         None => read(Source::new(&mut BufReader::new(file), length, place)),
-        Some(entry) => Err(NpyError::NotAnArchive {
-            path: path.to_owned(),
-            entry: entry.to_owned(),
-        }),
+        Some(entry) => Err(Error::setting(format!(
+            "`{}` is one array, so there is no array `{entry}` in it",
+            path.display()
+        ))),
     }
 }
 
@@ -159,22 +152,19 @@ fn read_archive<T>(
     file: impl Read + io::Seek + 'static,
     path: &Path,
     entry: Option<&str>,
-    read: impl FnOnce(Source<&mut dyn Read>) -> Result<T, NpyError>,
-) -> Result<T, NpyError> {
-    let failed = |source| NpyError::Zip {
-        path: path.to_owned(),
-        source,
-    };
+    read: impl FnOnce(Source<&mut dyn Read>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let failed = in_archive(path);
     let archive = Archive::open(file).map_err(failed)?;
     let entry = choose(&archive.entries, path, entry)?;
-    let place = Place {
-        path: path.to_owned(),
-        entry: Some(array_name(&entry).unwrap_or(&entry.name).to_owned()),
-    };
+    let name = array_name(&entry).unwrap_or(&entry.name);
+    let place = format!("`{name}` of `{}`", path.display());
     let mut unpacked = CrcReader::new(archive.read(&entry).map_err(failed)?);
     let made = read(Source::new(&mut unpacked, entry.size, place.clone()))?;
     if unpacked.crc().sum() != entry.crc {
-        return Err(NpyError::Checksum { place });
+        return Err(Error::malformed(format!(
+            "{place} does not fit its checksum\nhint: the file is damaged; fetch it again"
+        )));
     }
     Ok(made)
 }
@@ -184,25 +174,42 @@ fn array_name(entry: &Entry) -> Option<&str> {
     entry.name.strip_suffix(".npy")
 }
 
-fn choose(entries: &[Entry], path: &Path, wanted: Option<&str>) -> Result<Entry, NpyError> {
-    let path = path.to_owned();
+/// The names of the arrays of an archive.
+pub(crate) fn names(path: &Path) -> Result<Vec<String>, Error> {
+    let file = plain_file::open(path).map_err(Error::reading(path))?;
+    let archive = Archive::open(file).map_err(in_archive(path))?;
+    let names = archive.entries.iter().filter_map(array_name);
+    Ok(names.map(str::to_owned).collect())
+}
+
+fn unreadable(place: &str) -> impl Fn(io::Error) -> Error + Copy + '_ {
+    move |source| Error::read(format!("could not read {place}: {source}")).because(source)
+}
+
+fn choose(entries: &[Entry], path: &Path, wanted: Option<&str>) -> Result<Entry, Error> {
     let arrays = || entries.iter().filter(|entry| array_name(entry).is_some());
-    let names = || arrays().filter_map(array_name).map(str::to_owned).collect();
+    let names = || match quoted(arrays().filter_map(array_name)) {
+        names if names.is_empty() => "none".to_owned(),
+        names => names,
+    };
     let Some(wanted) = wanted else {
         let mut arrays = arrays();
         return match (arrays.next(), arrays.next()) {
             (Some(only), None) => Ok(only.clone()),
-            _ => Err(NpyError::WhichEntry {
-                path,
-                names: names(),
-            }),
+            _ => Err(Error::setting(format!(
+                "`{}` should have one array, but has {}\nhint: say which one",
+                path.display(),
+                names()
+            ))),
         };
     };
     let found = arrays().find(|entry| entry.name == wanted || array_name(entry) == Some(wanted));
-    found.cloned().ok_or_else(|| NpyError::NoSuchEntry {
-        path,
-        wanted: wanted.to_owned(),
-        names: names(),
+    found.cloned().ok_or_else(|| {
+        Error::not_found(format!(
+            "`{}` has no array `{wanted}`, only {}",
+            path.display(),
+            names()
+        ))
     })
 }
 
@@ -211,11 +218,12 @@ struct Source<R> {
     reader: R,
     /// Bytes that there are, or that there should be in a sound archive.
     length: u64,
-    place: Place,
+    /// The file, or the entry of an archive, for messages.
+    place: String,
 }
 
 impl<R: Read> Source<R> {
-    fn new(reader: R, length: u64, place: Place) -> Self {
+    fn new(reader: R, length: u64, place: String) -> Self {
         Self {
             reader,
             length,
@@ -223,12 +231,12 @@ impl<R: Read> Source<R> {
         }
     }
 
-    fn read(mut self) -> Result<Array, NpyError> {
+    fn read(mut self) -> Result<Array, Error> {
         let (header, header_bytes) = self.parsed_header()?;
         self.numbers(header, header_bytes)
     }
 
-    fn read_precise(mut self) -> Result<Precise, NpyError> {
+    fn read_precise(mut self) -> Result<Precise, Error> {
         let (header, header_bytes) = self.parsed_header()?;
         let number = self.number_type(&header.descr)?;
         if !number.is_wide() {
@@ -236,10 +244,7 @@ impl<R: Read> Source<R> {
         }
         let count = self.check_length(&header.shape, number.size(), header_bytes)?;
         let values = number.read_doubles(&mut self.reader, count);
-        let values = values.map_err(|source| NpyError::Read {
-            place: self.place,
-            source,
-        })?;
+        let values = values.map_err(unreadable(&self.place))?;
         let values = if header.fortran_order {
             last_index_fastest(&values, &header.shape)
         } else {
@@ -251,7 +256,7 @@ impl<R: Read> Source<R> {
         })
     }
 
-    fn read_content(mut self) -> Result<Content, NpyError> {
+    fn read_content(mut self) -> Result<Content, Error> {
         let (header, header_bytes) = self.parsed_header()?;
         match Text::parse(&header.descr) {
             Some(text) => self.texts(&header, header_bytes, text).map(Content::Texts),
@@ -260,12 +265,13 @@ impl<R: Read> Source<R> {
     }
 
     /// What the header says, and the bytes up to its end.
-    fn parsed_header(&mut self) -> Result<(Header, u64), NpyError> {
+    fn parsed_header(&mut self) -> Result<(Header, u64), Error> {
         let (text, header_bytes) = self.header()?;
-        let header = Header::parse(&text).map_err(|unclear| NpyError::Header {
-            place: self.place.clone(),
-            wanted: unclear.wanted,
-            found: unclear.found,
+        let header = Header::parse(&text).map_err(|unclear| {
+            Error::malformed(format!(
+                "the header of {} should have {} where it has `{}`",
+                self.place, unclear.wanted, unclear.found
+            ))
         })?;
         Ok((header, header_bytes))
     }
@@ -275,22 +281,19 @@ impl<R: Read> Source<R> {
         header: &Header,
         header_bytes: u64,
         text: Text,
-    ) -> Result<Vec<String>, NpyError> {
+    ) -> Result<Vec<String>, Error> {
         let count = self.check_length(&header.shape, text.size() as u64, header_bytes)?;
         if count > MAX_TEXTS {
-            return Err(NpyError::TooLarge {
-                place: self.place.clone(),
-                shape: header.shape.clone(),
-            });
+            return Err(Error::too_large(format!(
+                "{} is of shape {:?}, which is more than {MAX_BYTES} bytes",
+                self.place, header.shape
+            )));
         }
         let mut texts = Vec::with_capacity(count);
         let mut bytes = vec![0; text.size()];
         for _ in 0..count {
             let read = self.reader.read_exact(&mut bytes);
-            read.map_err(|source| NpyError::Read {
-                place: self.place.clone(),
-                source,
-            })?;
+            read.map_err(unreadable(&self.place))?;
             texts.push(text.decode(&bytes));
         }
         Ok(if header.fortran_order {
@@ -302,14 +305,11 @@ impl<R: Read> Source<R> {
         })
     }
 
-    fn numbers(mut self, header: Header, header_bytes: u64) -> Result<Array, NpyError> {
+    fn numbers(mut self, header: Header, header_bytes: u64) -> Result<Array, Error> {
         let number = self.number_type(&header.descr)?;
         let count = self.check_length(&header.shape, number.size(), header_bytes)?;
         let values = number.read(&mut self.reader, count);
-        let values = values.map_err(|source| NpyError::Read {
-            place: self.place,
-            source,
-        })?;
+        let values = values.map_err(unreadable(&self.place))?;
         let values = if header.fortran_order {
             match values {
                 Values::U8(values) => Values::U8(last_index_fastest(&values, &header.shape)),
@@ -325,20 +325,22 @@ impl<R: Read> Source<R> {
     }
 
     /// The header's text, and the bytes up to its end.
-    fn header(&mut self) -> Result<(String, u64), NpyError> {
+    fn header(&mut self) -> Result<(String, u64), Error> {
         let start = self.up_to(MAGIC.len() as u64 + 2)?;
         let Some(&[version, _minor]) = start.strip_prefix(MAGIC) else {
-            return Err(NpyError::NotNumpy {
-                place: self.place.clone(),
-                found: start,
-            });
+            return Err(Error::unsupported(format!(
+                "{} is not a NumPy array: it starts with {start:02x?}",
+                self.place
+            )));
         };
         let width = match version {
             1 => 2,
             2 | 3 => 4,
             _ => {
-                let place = self.place.clone();
-                return Err(NpyError::Version { place, version });
+                let place = &self.place;
+                return Err(Error::unsupported(format!(
+                    "{place} is of version {version} of NumPy's format; versions 1 to 3 can be read"
+                )));
             }
         };
         let length = self.up_to(width)?;
@@ -347,30 +349,33 @@ impl<R: Read> Source<R> {
             .rev()
             .fold(0, |sum, &byte| sum << 8 | u64::from(byte));
         if stated > MAX_HEADER {
-            return Err(NpyError::HeaderTooLarge {
-                place: self.place.clone(),
-                found: stated,
-            });
+            return Err(Error::too_large(format!(
+                "{} has a header of {stated} bytes; {MAX_HEADER} are the most",
+                self.place
+            )));
         }
         // Versions 1 and 2 are Latin-1, which differs in names of fields only; those are refused.
         let text = String::from_utf8_lossy(&self.up_to(stated)?).into_owned();
         Ok((text, MAGIC.len() as u64 + 2 + width + stated))
     }
 
-    fn number_type(&self, descr: &str) -> Result<Number, NpyError> {
-        let place = self.place.clone();
+    fn number_type(&self, descr: &str) -> Result<Number, Error> {
+        let place = &self.place;
         if descr.contains("|O") {
-            return Err(NpyError::Objects { place });
+            return Err(Error::unsupported(format!(
+                "{place} holds Python objects, not numbers; they are not read, because that would run code out of the file\nhint: save it again as numbers, for instance with `array.astype(\"float32\")`"
+            )));
         }
-        Number::parse(descr).ok_or_else(|| NpyError::Type {
-            place,
-            found: descr.to_owned(),
+        Number::parse(descr).ok_or_else(|| {
+            Error::unsupported(format!(
+                "{place} holds values of type `{descr}`; b1, i1 to i8, u1 to u8 and f2 to f8 can be read"
+            ))
         })
     }
 
     /// How many numbers the shape promises, which has to fit the bytes there are.
-    fn check_length(&self, shape: &[usize], size: u64, header: u64) -> Result<usize, NpyError> {
-        let (place, shape) = (self.place.clone(), shape.to_vec());
+    fn check_length(&self, shape: &[usize], size: u64, header: u64) -> Result<usize, Error> {
+        let place = &self.place;
         let count = if shape.contains(&0) {
             Some(0)
         } else {
@@ -380,27 +385,24 @@ impl<R: Read> Source<R> {
         let bytes = count.and_then(|count| count.checked_mul(size));
         match (count, bytes.filter(|&bytes| bytes <= MAX_BYTES)) {
             (Some(count), Some(bytes)) if header + bytes == self.length => Ok(count as usize),
-            (_, Some(bytes)) => Err(NpyError::Length {
-                place,
-                shape,
-                wanted: header + bytes,
-                found: self.length,
-            }),
-            _ => Err(NpyError::TooLarge { place, shape }),
+            (_, Some(bytes)) => Err(Error::malformed(format!(
+                "{place} is of shape {shape:?}, so it should have {} bytes, but it has {}",
+                header + bytes,
+                self.length
+            ))),
+            _ => Err(Error::too_large(format!(
+                "{place} is of shape {shape:?}, which is more than {MAX_BYTES} bytes"
+            ))),
         }
     }
 
     /// The next `limit` bytes, or fewer at the end; memory grows with what is there.
-    fn up_to(&mut self, limit: u64) -> Result<Vec<u8>, NpyError> {
+    fn up_to(&mut self, limit: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let mut limited = self.reader.by_ref().take(limit);
-        match limited.read_to_end(&mut bytes) {
-            Ok(_) => Ok(bytes),
-            Err(source) => Err(NpyError::Read {
-                place: self.place.clone(),
-                source,
-            }),
-        }
+        let read = limited.read_to_end(&mut bytes);
+        read.map_err(unreadable(&self.place))?;
+        Ok(bytes)
     }
 }
 

@@ -5,7 +5,8 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::picture_file::{self, MAX_FILE_BYTES, Picture, PictureError};
+use crate::error::Error;
+use crate::picture_file::{self, MAX_FILE_BYTES, Picture};
 use crate::picture_set::Pictured;
 use crate::plain_file;
 
@@ -29,11 +30,11 @@ impl fmt::Display for PictureAt {
 }
 
 impl Pictured for PictureAt {
-    fn picture(&self) -> Result<Picture, PictureError> {
+    fn picture(&self) -> Result<Picture, Error> {
         match self {
             Self::File(path) => picture_file::read(path),
             Self::Tar { size, .. } if *size > MAX_FILE_BYTES => {
-                Err(PictureError::FileTooLarge { path: self.path() })
+                Err(picture_file::too_long(&self.path()))
             }
             Self::Tar {
                 archive,
@@ -41,11 +42,9 @@ impl Pictured for PictureAt {
                 size,
                 ..
             } => {
-                let bytes = part(archive, *offset, *size).map_err(|source| PictureError::Read {
-                    path: self.path(),
-                    source,
-                })?;
-                picture_file::decode(&bytes, &self.path())
+                let path = self.path();
+                let bytes = part(archive, *offset, *size).map_err(Error::reading(&path))?;
+                picture_file::decode(&bytes, &path)
             }
         }
     }

@@ -17,17 +17,15 @@
 //! References: <https://pillow.readthedocs.io/en/stable/handbook/concepts.html#modes>;
 //! <https://www.w3.org/TR/png-3/>; ITU-T Recommendation T.81 (JPEG).
 
-use std::io::{self, Cursor, Read as _};
-use std::path::{Path, PathBuf};
+use std::io::{Cursor, Read as _};
+use std::path::Path;
 
 use png::{ColorType, Transformations};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
+use crate::error::Error;
 use crate::jpeg::Jpeg;
 use crate::plain_file;
-
-pub use crate::jpeg::JpegError;
 
 /// Longest side of a picture, in pixels.
 pub const MAX_SIDE: u32 = 16_384;
@@ -43,97 +41,6 @@ const JPEG_GAIN: u64 = 512;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const JPEG: &[u8] = &[0xff, 0xd8, 0xff];
-
-/// Why a file gives no picture.
-#[derive(Debug, Error)]
-pub enum PictureError {
-    /// The file cannot be read.
-    #[error("could not read `{}`: {source}", .path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file is beyond the limit.
-    #[error("`{}` is longer than {MAX_FILE_BYTES} bytes, the most for an image", .path.display())]
-    FileTooLarge {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// The file is of another kind, whatever its name says.
-    #[error("`{}` is neither PNG nor JPEG: it starts with {}", .path.display(), hexadecimal(.found))]
-    NotAPicture {
-        /// Which file.
-        path: PathBuf,
-        /// Its first bytes.
-        found: Vec<u8>,
-    },
-    /// A side is zero or beyond the limit.
-    #[error("`{}` is {width} × {height} pixels; a side has 1 to {MAX_SIDE}", .path.display())]
-    Side {
-        /// Which file.
-        path: PathBuf,
-        /// Pixels in a row.
-        width: u32,
-        /// Rows.
-        height: u32,
-    },
-    /// The header promises a picture for which the file is far too short.
-    #[error(
-        "`{}` is {width} × {height} pixels by its header, but has only {bytes} bytes\nhint: the file is cut short; fetch it again", .path.display()
-    )]
-    Promise {
-        /// Which file.
-        path: PathBuf,
-        /// Pixels in a row.
-        width: u32,
-        /// Rows.
-        height: u32,
-        /// Length of the file.
-        bytes: usize,
-    },
-    /// The colours are neither grey nor red, green and blue of 8 bits.
-    #[error("`{}` is a JPEG of {found}, which cannot be read\nhint: save it as RGB", .path.display())]
-    Colours {
-        /// Which file.
-        path: PathBuf,
-        /// What they are.
-        found: &'static str,
-    },
-    /// A PNG cannot be decoded.
-    #[error("could not decode the PNG `{}`: {source}", .path.display())]
-    Png {
-        /// Which file.
-        path: PathBuf,
-        /// What the decoder said.
-        source: png::DecodingError,
-    },
-    /// A JPEG cannot be decoded.
-    #[error("could not decode the JPEG `{}`: {source}", .path.display())]
-    Jpeg {
-        /// Which file.
-        path: PathBuf,
-        /// What the decoder said.
-        source: JpegError,
-    },
-}
-
-impl PictureError {
-    /// Which file.
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Read { path, .. }
-            | Self::FileTooLarge { path }
-            | Self::NotAPicture { path, .. }
-            | Self::Side { path, .. }
-            | Self::Promise { path, .. }
-            | Self::Colours { path, .. }
-            | Self::Png { path, .. }
-            | Self::Jpeg { path, .. } => path,
-        }
-    }
-}
 
 fn hexadecimal(bytes: &[u8]) -> String {
     if bytes.is_empty() {
@@ -170,16 +77,13 @@ impl Channels {
     }
 }
 
-/// A number of channels that no picture has.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("channels are 1 (grey) or 3 (colour), not {0}")]
-pub struct ChannelsError(usize);
-
 impl TryFrom<usize> for Channels {
-    type Error = ChannelsError;
+    type Error = Error;
 
-    fn try_from(count: usize) -> Result<Self, ChannelsError> {
-        Self::of(count).ok_or(ChannelsError(count))
+    fn try_from(count: usize) -> Result<Self, Error> {
+        let refused =
+            || Error::setting(format!("channels are 1 (grey) or 3 (colour), not {count}"));
+        Self::of(count).ok_or_else(refused)
     }
 }
 
@@ -234,11 +138,8 @@ fn luma(rgb: [u8; 3]) -> u8 {
 }
 
 /// Reads a PNG or JPEG file.
-pub fn read(path: &Path) -> Result<Picture, PictureError> {
-    let failed = |source| PictureError::Read {
-        path: path.to_owned(),
-        source,
-    };
+pub fn read(path: &Path) -> Result<Picture, Error> {
+    let failed = Error::reading(path);
     let file = plain_file::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let mut bytes = Vec::new();
@@ -248,24 +149,32 @@ pub fn read(path: &Path) -> Result<Picture, PictureError> {
         limited.read_to_end(&mut bytes).map_err(failed)?;
     }
     if length.max(bytes.len() as u64) > MAX_FILE_BYTES {
-        let path = path.to_owned();
-        return Err(PictureError::FileTooLarge { path });
+        return Err(too_long(path));
     }
     decode(&bytes, path)
 }
 
+/// Of a file beyond the limit.
+pub(crate) fn too_long(path: &Path) -> Error {
+    Error::too_large(format!(
+        "`{}` is longer than {MAX_FILE_BYTES} bytes, the most for an image",
+        path.display()
+    ))
+}
+
 /// Decodes the bytes of a PNG or JPEG file; `path` names them where that fails.
-pub fn decode(bytes: &[u8], path: &Path) -> Result<Picture, PictureError> {
+pub fn decode(bytes: &[u8], path: &Path) -> Result<Picture, Error> {
     let source = Source { bytes, path };
     if bytes.starts_with(PNG) {
         source.png()
     } else if bytes.starts_with(JPEG) {
         source.jpeg()
     } else {
-        Err(PictureError::NotAPicture {
-            path: path.to_owned(),
-            found: bytes[..bytes.len().min(PNG.len())].to_vec(),
-        })
+        Err(Error::unsupported(format!(
+            "`{}` is neither PNG nor JPEG: it starts with {}",
+            path.display(),
+            hexadecimal(&bytes[..bytes.len().min(PNG.len())])
+        )))
     }
 }
 
@@ -276,10 +185,13 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn png(&self) -> Result<Picture, PictureError> {
-        let failed = |source| PictureError::Png {
-            path: self.path.to_owned(),
-            source,
+    fn png(&self) -> Result<Picture, Error> {
+        let failed = |source: png::DecodingError| {
+            Error::malformed(format!(
+                "could not decode the PNG `{}`: {source}",
+                self.path.display()
+            ))
+            .because(source)
         };
         let mut decoder = png::Decoder::new(Cursor::new(self.bytes));
         decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
@@ -309,15 +221,19 @@ impl Source<'_> {
         })
     }
 
-    fn jpeg(&self) -> Result<Picture, PictureError> {
-        let failed = |source| PictureError::Jpeg {
-            path: self.path.to_owned(),
-            source,
+    fn jpeg(&self) -> Result<Picture, Error> {
+        let failed = |error: Error| {
+            error.within(format_args!(
+                "could not decode the JPEG `{}`",
+                self.path.display()
+            ))
         };
         let mut jpeg = Jpeg::open(self.bytes).map_err(failed)?;
-        let channels = jpeg.channels.map_err(|found| PictureError::Colours {
-            path: self.path.to_owned(),
-            found,
+        let channels = jpeg.channels.map_err(|found| {
+            Error::unsupported(format!(
+                "`{}` is a JPEG of {found}, which cannot be read\nhint: save it as RGB",
+                self.path.display()
+            ))
         })?;
         let (width, height) = (jpeg.width, jpeg.height);
         let holds = (width * height) as u64 <= JPEG_GAIN * self.length();
@@ -335,25 +251,21 @@ impl Source<'_> {
     }
 
     /// Refuses sides beyond the limit, and pictures that the file cannot hold.
-    fn check(&self, width: u32, height: u32, holds: bool) -> Result<(), PictureError> {
-        let path = self.path.to_owned();
+    fn check(&self, width: u32, height: u32, holds: bool) -> Result<(), Error> {
+        let path = self.path.display();
         if [width, height]
             .iter()
             .any(|side| !(1..=MAX_SIDE).contains(side))
         {
-            return Err(PictureError::Side {
-                path,
-                width,
-                height,
-            });
+            return Err(Error::too_large(format!(
+                "`{path}` is {width} × {height} pixels; a side has 1 to {MAX_SIDE}"
+            )));
         }
         if !holds {
-            return Err(PictureError::Promise {
-                path,
-                width,
-                height,
-                bytes: self.bytes.len(),
-            });
+            return Err(Error::malformed(format!(
+                "`{path}` is {width} × {height} pixels by its header, but has only {} bytes\nhint: the file is cut short; fetch it again",
+                self.bytes.len()
+            )));
         }
         Ok(())
     }

@@ -23,7 +23,6 @@
 //! ```
 
 use std::fs;
-use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic;
@@ -31,37 +30,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use thiserror::Error;
-
-use crate::picture_file::{self, Picture, PictureError};
+use crate::error::{Error, Kind};
+use crate::picture_file::{self, Picture};
 
 /// How the names of pictures end, in small or capital letters.
 const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
 
 /// Where pictures may lie when the folder itself has none.
 const SUBFOLDER: &str = "images";
-
-/// Why a folder gives no pictures.
-#[derive(Debug, Error)]
-pub enum PictureFolderError {
-    /// The folder cannot be read.
-    #[error("could not read the folder `{}`: {source}", .path.display())]
-    Read {
-        /// Which folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// There is no picture.
-    #[error(
-        "`{}` holds no images, nor does a subfolder `{SUBFOLDER}` of it\nhint: images end in {}",
-        .path.display(), endings()
-    )]
-    NoPictures {
-        /// Which folder.
-        path: PathBuf,
-    },
-}
 
 pub(crate) fn endings() -> String {
     let dotted: Vec<_> = ENDINGS.iter().map(|end| format!(".{end}")).collect();
@@ -93,20 +69,23 @@ pub struct Batch<T> {
     /// One item per picture, each with the number of its file, in order.
     pub items: Vec<(usize, T)>,
     /// Why files were left out; each names its file. Empty unless asked to skip.
-    pub skipped: Vec<PictureError>,
+    pub skipped: Vec<Error>,
 }
 
 impl PictureFolder {
     /// Lists the pictures of a folder, or else those of its subfolder `images`.
-    pub fn open(folder: &Path) -> Result<Self, PictureFolderError> {
+    pub fn open(folder: &Path) -> Result<Self, Error> {
         let mut paths = list(folder)?;
         let subfolder = folder.join(SUBFOLDER);
         if paths.is_empty() && subfolder.is_dir() {
             paths = list(&subfolder)?;
         }
         if paths.is_empty() {
-            let path = folder.to_owned();
-            return Err(PictureFolderError::NoPictures { path });
+            return Err(Error::not_found(format!(
+                "`{}` holds no images, nor does a subfolder `{SUBFOLDER}` of it\nhint: images end in {}",
+                folder.display(),
+                endings()
+            )));
         }
         Ok(Self { paths })
     }
@@ -133,7 +112,7 @@ impl PictureFolder {
     }
 
     /// Reads the picture of file `i`; panics where `i` is out of range.
-    pub fn read(&self, i: usize) -> Result<Picture, PictureError> {
+    pub fn read(&self, i: usize) -> Result<Picture, Error> {
         picture_file::read(&self.paths[i])
     }
 
@@ -171,7 +150,7 @@ where
     T: Send,
     F: Fn(Picture) -> T + Sync,
 {
-    type Item = Result<Batch<T>, PictureError>;
+    type Item = Result<Batch<T>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let start = self.left.start;
@@ -192,15 +171,16 @@ where
 /// Sorts results into items and files left out, or gives the first error.
 fn gather<T>(
     start: usize,
-    made: Vec<Result<T, PictureError>>,
+    made: Vec<Result<T, Error>>,
     bad: BadPictures,
-) -> Result<Batch<T>, PictureError> {
+) -> Result<Batch<T>, Error> {
     let (mut items, mut skipped) = (Vec::with_capacity(made.len()), Vec::new());
     for (i, result) in (start..).zip(made) {
         match result {
             Ok(item) => items.push((i, item)),
-            Err(error) if bad == BadPictures::Refuse => return Err(error),
-            Err(error @ PictureError::Read { .. }) => return Err(error),
+            Err(error) if bad == BadPictures::Refuse || error.kind() == Kind::Read => {
+                return Err(error);
+            }
             Err(error) => skipped.push(error),
         }
     }
@@ -236,11 +216,8 @@ fn in_order<R: Send>(numbers: Range<usize>, work: impl Fn(usize) -> R + Sync) ->
 }
 
 /// The files of a folder with a picture's ending, by sorted name.
-pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, PictureFolderError> {
-    let failed = |source| PictureFolderError::Read {
-        path: folder.to_owned(),
-        source,
-    };
+pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = Error::reading_folder(folder);
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -393,8 +370,12 @@ mod tests {
         let mut skipping = pictures.batches(size(4), BadPictures::Skip, |picture| picture.bytes);
         let batch = skipping.next().unwrap().unwrap();
         assert_eq!(batch.items, [(0, vec![5]), (2, vec![5])]);
-        let skipped: Vec<_> = batch.skipped.iter().map(PictureError::path).collect();
-        assert_eq!(skipped, [&pictures.paths()[1], &pictures.paths()[3]]);
+        let skipped: Vec<_> = batch.skipped.iter().map(Error::kind).collect();
+        assert_eq!(skipped, [Kind::Unsupported, Kind::Malformed]);
+        for (skipped, i) in batch.skipped.iter().zip([1, 3]) {
+            let path = pictures.paths()[i].display().to_string();
+            assert!(skipped.to_string().contains(&path), "{skipped}");
+        }
         let batch = skipping.next().unwrap().unwrap();
         assert_eq!((batch.items, batch.skipped.len()), (vec![(4, vec![5])], 0));
         assert!(skipping.next().is_none());
@@ -415,8 +396,6 @@ mod tests {
     fn folders_and_errors_can_be_sent_between_threads() {
         fn shared<T: Send + Sync>() {}
         shared::<PictureFolder>();
-        shared::<PictureFolderError>();
-        shared::<PictureError>();
-        shared::<crate::npy::NpyError>();
+        shared::<Error>();
     }
 }

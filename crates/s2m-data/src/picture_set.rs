@@ -13,51 +13,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use thiserror::Error;
-
 use crate::dataset::{Items, Values};
-use crate::picture_file::{Channels, MAX_SIDE, Picture, PictureError};
+use crate::error::Error;
+use crate::picture_file::{Channels, MAX_SIDE, Picture};
 use crate::resize::{Filter, Resizer};
 
 /// Most bytes of all pictures together.
 pub const MAX_BYTES: u64 = 1 << 36;
-
-/// Why pictures do not become items.
-#[derive(Debug, Error)]
-pub enum PictureSetError {
-    /// A picture cannot be read.
-    #[error(transparent)]
-    Picture(#[from] PictureError),
-    /// Two pictures differ in size, and none was asked for.
-    #[error(
-        "images differ in size: {first} is {} × {}, {other} is {} × {}, height by width\nhint: bring all to one size, for example with `size = [{}, {}]`",
-        .first_size[0], .first_size[1], .other_size[0], .other_size[1], .first_size[0], .first_size[1]
-    )]
-    Mixed {
-        /// The first picture.
-        first: String,
-        /// Its height and width.
-        first_size: [usize; 2],
-        /// A picture of another size.
-        other: String,
-        /// Its height and width.
-        other_size: [usize; 2],
-    },
-    /// The size asked for is beyond the limit.
-    #[error("`size = {0:?}` is not possible: a side has 1 to {MAX_SIDE} pixels")]
-    Side([u32; 2]),
-    /// All pictures together are beyond the limit.
-    #[error(
-        "{count} images of {} × {} take more than {MAX_BYTES} bytes\nhint: choose a smaller size, for example `size = [64, 64]`",
-        .size[0], .size[1]
-    )]
-    TooLarge {
-        /// How many pictures.
-        count: usize,
-        /// Their height and width.
-        size: [usize; 2],
-    },
-}
 
 /// What pictures are brought to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,13 +39,13 @@ impl Wanted {
 /// Something that a picture can be read from; it shows as the picture's name.
 pub(crate) trait Pictured: Sync + Display {
     /// Reads and decodes the picture.
-    fn picture(&self) -> Result<Picture, PictureError>;
+    fn picture(&self) -> Result<Picture, Error>;
 }
 
 /// Reads all pictures, in order, as items `[channels, height, width]`.
 ///
 /// Where several fail, the error is of the first.
-pub(crate) fn read<P: Pictured>(places: &[P], wanted: Wanted) -> Result<Items, PictureSetError> {
+pub(crate) fn read<P: Pictured>(places: &[P], wanted: Wanted) -> Result<Items, Error> {
     let Some(first) = places.first() else {
         return Ok(Items {
             shape: vec![0, 0, 0],
@@ -100,19 +62,26 @@ pub(crate) fn read<P: Pictured>(places: &[P], wanted: Wanted) -> Result<Items, P
     let bytes = places.len().checked_mul(item);
     let Some(bytes) = bytes.filter(|&bytes| bytes as u64 <= MAX_BYTES) else {
         let count = places.len();
-        return Err(PictureSetError::TooLarge { count, size });
+        return Err(Error::too_large(format!(
+            "{count} images of {} × {} take more than {MAX_BYTES} bytes\nhint: choose a smaller size, for example `size = [64, 64]`",
+            size[0], size[1]
+        )));
     };
     let coloured = AtomicBool::new(false);
     let mut values = vec![0; bytes];
     fill(&mut values, item, |i, out| {
         let picture = places[i].picture()?;
         if wanted.size.is_none() && size_of(&picture) != size {
-            return Err(PictureSetError::Mixed {
-                first: first.to_string(),
-                first_size: size,
-                other: places[i].to_string(),
-                other_size: size_of(&picture),
-            });
+            return Err(Error::mismatch(format!(
+                "images differ in size: {first} is {} × {}, {} is {} × {}, height by width\nhint: bring all to one size, for example with `size = [{}, {}]`",
+                size[0],
+                size[1],
+                places[i],
+                size_of(&picture)[0],
+                size_of(&picture)[1],
+                size[0],
+                size[1]
+            )));
         }
         if picture.channels == Channels::Rgb {
             coloured.store(true, Ordering::Relaxed);
@@ -133,9 +102,11 @@ pub(crate) fn read<P: Pictured>(places: &[P], wanted: Wanted) -> Result<Items, P
     })
 }
 
-fn check(size: [u32; 2]) -> Result<[usize; 2], PictureSetError> {
+fn check(size: [u32; 2]) -> Result<[usize; 2], Error> {
     if size.iter().any(|&side| side > MAX_SIDE) {
-        return Err(PictureSetError::Side(size));
+        return Err(Error::too_large(format!(
+            "`size = {size:?}` is not possible: a side has 1 to {MAX_SIDE} pixels"
+        )));
     }
     Ok(size.map(|side| side as usize))
 }
@@ -276,7 +247,7 @@ mod tests {
     }
 
     impl Pictured for Made {
-        fn picture(&self) -> Result<Picture, PictureError> {
+        fn picture(&self) -> Result<Picture, Error> {
             if self.0 == "first" {
                 thread::sleep(Duration::from_millis(5));
             }

@@ -22,26 +22,24 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use s2m_core::density::LabellingError;
 use s2m_core::labels::Labels;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::arrays::{Arrays, ArraysError};
-use crate::audit::AuditError;
-use crate::celeba::{Celeba, CelebaError};
-use crate::cifar10::{Cifar10, Cifar10Error};
-use crate::classes::{ClassEntry, ClassMap, ClassesError};
-use crate::cole::{Cole, ColeError};
+use crate::arrays::Arrays;
+use crate::celeba::Celeba;
+use crate::cifar10::Cifar10;
+use crate::classes::{ClassEntry, ClassMap};
+use crate::cole::Cole;
 use crate::dataset::{Dataset, Part};
-use crate::folders::{Folders, FoldersError};
-use crate::idx::{self, IdxError, Pictures};
+use crate::error::Error;
+use crate::folders::Folders;
+use crate::idx::{self, Pictures};
 use crate::labelled::{Parts, rare_labels};
 use crate::message::quoted;
-use crate::six_labels::{SixLabels, SixLabelsError};
-use crate::split::{Split, SplitError, split};
+use crate::six_labels::SixLabels;
+use crate::split::{Split, split};
 use crate::streams::{Use, numbers};
-use crate::table::{Table, TableError};
+use crate::table::Table;
 use crate::view::{Positive, View, observed};
 use crate::wrong_labels::mislabel;
 use crate::{gaussians, illustration};
@@ -51,104 +49,6 @@ const TOY_TEST_ITEMS: usize = 10_000;
 
 /// Most items in the training part of a toy.
 const MOST_TOY_ITEMS: u32 = 10_000_000;
-
-/// Why a recipe gives no data.
-#[derive(Debug, Error)]
-pub enum RecipeError {
-    /// Files cannot be used.
-    #[error(transparent)]
-    Idx(#[from] IdxError),
-    /// Folders of labels cannot be used.
-    #[error(transparent)]
-    Folders(#[from] FoldersError),
-    /// A table cannot be used.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// CelebA cannot be used.
-    #[error(transparent)]
-    Celeba(#[from] CelebaError),
-    /// Label matrices cannot be used.
-    #[error(transparent)]
-    Cole(#[from] ColeError),
-    /// CIFAR-10 cannot be used.
-    #[error(transparent)]
-    Cifar10(#[from] Cifar10Error),
-    /// MNIST's files cannot be read with six labels.
-    #[error(transparent)]
-    SixLabels(#[from] SixLabelsError),
-    /// Arrays cannot be used.
-    #[error(transparent)]
-    Arrays(#[from] ArraysError),
-    /// The data cannot be an audit.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// Classes cannot be used.
-    #[error(transparent)]
-    Classes(#[from] ClassesError),
-    /// Classes cannot be used with one part of the data.
-    #[error("the {part} part of `{}`: {source}", .folder.display())]
-    Part {
-        /// Training or test.
-        part: &'static str,
-        /// Where its files lie.
-        folder: PathBuf,
-        /// What does not fit.
-        source: ClassesError,
-    },
-    /// Items cannot be split.
-    #[error(transparent)]
-    Split(#[from] SplitError),
-    /// Weights do not fit the labels.
-    #[error(transparent)]
-    Labelling(#[from] LabellingError),
-    /// A toy has its own classes.
-    #[error(
-        "`classes` cannot be given for `{format}`, whose classes are A and B\nhint: remove `classes`"
-    )]
-    ClassesOfToy {
-        /// Which toy.
-        format: &'static str,
-    },
-    /// Data comes with labels, so there is nothing that classes could be made of.
-    #[error(
-        "`classes` cannot be given for `{format}`, which has labels of its own\nhint: remove `classes`"
-    )]
-    ClassesOfLabelled {
-        /// Which format.
-        format: &'static str,
-    },
-    /// A description is of no label.
-    #[error("`describe` has an entry for `{name}`, which is not one of the labels {}", list(.labels))]
-    Describe {
-        /// The entry.
-        name: String,
-        /// The labels there are.
-        labels: Labels,
-    },
-    /// A toy of more items than memory should hold.
-    #[error("`{format}` is asked for {items} items; {MOST_TOY_ITEMS} are the most")]
-    TooManyItems {
-        /// Which toy.
-        format: &'static str,
-        /// Items asked for.
-        items: u32,
-    },
-    /// A name that no folder can have.
-    #[error(
-        "data cannot be called `{0}`: a name is of letters, digits, `-`, `_` and `.`, and starts with a letter or a digit"
-    )]
-    Name(String),
-    /// The share of wrong labels is none.
-    #[error(
-        "`wrong-labels` is {0}, wanted a share of at least 0 and below 1\nhint: 0.02 shows one label in fifty wrongly"
-    )]
-    WrongLabels(f64),
-    /// A label is never seen in training.
-    #[error(
-        "no training item shows label `{0}`, so nothing can be learnt about it\nhint: use more items, a larger weight for the label, or another seed"
-    )]
-    NeverShown(String),
-}
 
 pub(crate) fn list(labels: &Labels) -> String {
     quoted(labels.names())
@@ -321,7 +221,7 @@ impl DataRecipe {
     }
 
     /// Reads or draws the data, splits it and shows single positive labels.
-    pub fn load(&self) -> Result<Loaded, RecipeError> {
+    pub fn load(&self) -> Result<Loaded, Error> {
         self.check_name()?;
         self.check_wrong_labels()?;
         let Parts {
@@ -349,13 +249,16 @@ impl DataRecipe {
                 self.wrong_labels,
                 self.seed,
             );
-            Ok::<_, LabellingError>(shown)
+            Ok::<_, Error>(shown)
         };
         let validation_positives = positives(&split.validation)?;
         let positives = positives(&split.train)?;
         let observed = observed(&positives, train.labels.len());
         if let Some(label) = observed.iter().position(|&share| share == 0.0) {
-            return Err(RecipeError::NeverShown(train.labels.name(label).to_owned()));
+            return Err(Error::mismatch(format!(
+                "no training item shows label `{}`, so nothing can be learnt about it\nhint: use more items, a larger weight for the label, or another seed",
+                train.labels.name(label)
+            )));
         }
         Ok(Loaded {
             train,
@@ -369,54 +272,56 @@ impl DataRecipe {
     }
 
     /// Results are kept in folders of this name.
-    fn check_name(&self) -> Result<(), RecipeError> {
+    fn check_name(&self) -> Result<(), Error> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let starts_well = self.name.starts_with(|c: char| c.is_ascii_alphanumeric());
         if starts_well && self.name.chars().all(plain) {
             Ok(())
         } else {
-            Err(RecipeError::Name(self.name.clone()))
+            Err(Error::setting(format!(
+                "data cannot be called `{}`: a name is of letters, digits, `-`, `_` and `.`, and starts with a letter or a digit",
+                self.name
+            )))
         }
     }
 
-    fn check_wrong_labels(&self) -> Result<(), RecipeError> {
+    fn check_wrong_labels(&self) -> Result<(), Error> {
         if (0.0..1.0).contains(&self.wrong_labels) {
             Ok(())
         } else {
-            Err(RecipeError::WrongLabels(self.wrong_labels))
+            Err(Error::setting(format!(
+                "`wrong-labels` is {}, wanted a share of at least 0 and below 1\nhint: 0.02 shows one label in fifty wrongly",
+                self.wrong_labels
+            )))
         }
     }
 
     /// The training and the test part.
-    pub(crate) fn parts(&self) -> Result<Parts, RecipeError> {
+    pub(crate) fn parts(&self) -> Result<Parts, Error> {
         let stream = |part| numbers(self.seed, Use::Draw(part));
         match &self.source {
             Source::Idx { folder } => {
-                let read = |part| Ok(idx::read_folder(folder, part)?);
-                self.by_classes(folder, read)
+                self.by_classes(folder, |part| idx::read_folder(folder, part))
             }
-            Source::Cifar10(cifar10) => {
-                let read = |part| Ok(cifar10.read(part)?);
-                self.by_classes(&cifar10.folder, read)
-            }
+            Source::Cifar10(cifar10) => self.by_classes(&cifar10.folder, |part| cifar10.read(part)),
             Source::SixLabels(six_labels) => {
                 self.check_no_classes("six-labels")?;
-                both_parts("label", |part| Ok(six_labels.read_labelled(part)?))
+                both_parts("label", |part| six_labels.read_labelled(part))
             }
             Source::Folders(folders) => {
                 self.check_no_classes("folders")?;
-                Ok(folders.read(self.seed)?)
+                folders.read(self.seed)
             }
             Source::Table(table) => {
                 self.check_no_classes("table")?;
-                Ok(table.read(self.seed)?)
+                table.read(self.seed)
             }
             Source::Celeba(celeba) => {
                 self.check_no_classes("celeba")?;
-                Ok(celeba.read(self.seed)?)
+                celeba.read(self.seed)
             }
-            Source::Cole(cole) => Ok(cole.read(&self.classes, self.seed)?),
-            Source::Arrays(arrays) => Ok(arrays.read(&self.classes, self.seed)?),
+            Source::Cole(cole) => cole.read(&self.classes, self.seed),
+            Source::Arrays(arrays) => arrays.read(&self.classes, self.seed),
             Source::Gaussians { items } => {
                 self.check_toy("gaussians", *items)?;
                 Ok(Parts::whole([
@@ -438,51 +343,59 @@ impl DataRecipe {
     fn by_classes(
         &self,
         folder: &Path,
-        read: impl Fn(Part) -> Result<Pictures, RecipeError>,
-    ) -> Result<Parts, RecipeError> {
+        read: impl Fn(Part) -> Result<Pictures, Error>,
+    ) -> Result<Parts, Error> {
         let classes = ClassMap::new(&self.classes)?;
         both_parts("class", |part| {
             let pictures = read(part)?;
             let all = pictures.original.len();
-            let failed = |source| RecipeError::Part {
-                part: part.name(),
-                folder: folder.to_owned(),
-                source,
+            let failed = |error: Error| {
+                error.within(format_args!(
+                    "the {} part of `{}`",
+                    part.name(),
+                    folder.display()
+                ))
             };
             Ok((all, classes.apply(pictures).map_err(failed)?))
         })
     }
 
-    pub(crate) fn check_no_classes(&self, format: &'static str) -> Result<(), RecipeError> {
+    pub(crate) fn check_no_classes(&self, format: &'static str) -> Result<(), Error> {
         if self.classes.is_empty() {
             Ok(())
         } else {
-            Err(RecipeError::ClassesOfLabelled { format })
+            Err(Error::setting(format!(
+                "`classes` cannot be given for `{format}`, which has labels of its own\nhint: remove `classes`"
+            )))
         }
     }
 
-    fn check_toy(&self, format: &'static str, items: NonZeroU32) -> Result<(), RecipeError> {
+    fn check_toy(&self, format: &'static str, items: NonZeroU32) -> Result<(), Error> {
         let items = items.get();
         if !self.classes.is_empty() {
-            Err(RecipeError::ClassesOfToy { format })
+            Err(Error::setting(format!(
+                "`classes` cannot be given for `{format}`, whose classes are A and B\nhint: remove `classes`"
+            )))
         } else if items > MOST_TOY_ITEMS {
-            Err(RecipeError::TooManyItems { format, items })
+            Err(Error::too_large(format!(
+                "`{format}` is asked for {items} items; {MOST_TOY_ITEMS} are the most"
+            )))
         } else {
             Ok(())
         }
     }
 
-    fn check_describe(&self, labels: &Labels) -> Result<(), RecipeError> {
+    fn check_describe(&self, labels: &Labels) -> Result<(), Error> {
         match self
             .describe
             .keys()
             .find(|name| labels.find(name).is_none())
         {
             None => Ok(()),
-            Some(name) => Err(RecipeError::Describe {
-                name: name.clone(),
-                labels: labels.clone(),
-            }),
+            Some(name) => Err(Error::setting(format!(
+                "`describe` has an entry for `{name}`, which is not one of the labels {}",
+                list(labels)
+            ))),
         }
     }
 }
@@ -490,8 +403,8 @@ impl DataRecipe {
 /// Both parts, of which `read` gives the number of all items and those that have a class or label.
 fn both_parts(
     what: &str,
-    read: impl Fn(Part) -> Result<(usize, Dataset), RecipeError>,
-) -> Result<Parts, RecipeError> {
+    read: impl Fn(Part) -> Result<(usize, Dataset), Error>,
+) -> Result<Parts, Error> {
     let mut notes = Vec::new();
     let mut data = |part: Part| {
         let (all, data) = read(part)?;
@@ -501,7 +414,7 @@ fn both_parts(
                 "{left_out} of {all} {part} items have no {what} and are left out"
             ));
         }
-        Ok::<_, RecipeError>(data)
+        Ok::<_, Error>(data)
     };
     let whole = Parts::whole([data(Part::Train)?, data(Part::Test)?]);
     Ok(Parts { notes, ..whole })

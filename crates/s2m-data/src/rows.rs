@@ -11,79 +11,16 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
-use thiserror::Error;
 
-use crate::text_file::{self, TextError};
+use crate::error::Error;
+use crate::text_file;
 
 /// Most cells of a table, empty ones too: three million rows of forty columns.
 const MAX_CELLS: usize = 1 << 27;
-
-/// Why a file gives no rows.
-#[derive(Debug, Error)]
-pub enum RowsError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    Text(#[from] TextError),
-    /// There is no row.
-    #[error("`{}` has no rows", .path.display())]
-    Empty {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// Two columns have the same name.
-    #[error("`{}`, line {line}: column `{name}` is there twice", .path.display())]
-    RepeatedColumn {
-        /// Which file.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// The name.
-        name: String,
-    },
-    /// A row has more or fewer cells than the first line.
-    #[error(
-        "`{}`, line {line}: {found} cells, but the first line names {wanted} columns\nhint: cells that hold commas need double quotes",
-        .path.display()
-    )]
-    Width {
-        /// Which file.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// Cells there.
-        found: usize,
-        /// Columns.
-        wanted: usize,
-    },
-    /// A cell's quotes do not end where the cell does.
-    #[error("`{}`, line {line}: a cell in quotes does not end as it should", .path.display())]
-    Quotes {
-        /// Which file.
-        path: PathBuf,
-        /// Where the cell starts.
-        line: usize,
-    },
-    /// A line is not an object.
-    #[error("`{}`, line {line} is not a JSON object: {source}", .path.display())]
-    Json {
-        /// Which file.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// What the decoder said.
-        source: serde_json::Error,
-    },
-    /// The table is beyond the limit.
-    #[error("`{}` has more than {MAX_CELLS} cells, the most for a table", .path.display())]
-    TooLarge {
-        /// Which file.
-        path: PathBuf,
-    },
-}
 
 /// A table; there is at least one row, and columns have different names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +35,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Reads a table: JSON lines where the name ends in `.jsonl`, else CSV.
-    pub(crate) fn read(path: &Path) -> Result<Self, RowsError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let text = text_file::read(path)?;
         let json = path
             .extension()
@@ -141,22 +78,26 @@ impl Rows {
         self.ends.push(self.text.len() as u32);
     }
 
-    fn checked(self, path: &Path) -> Result<Self, RowsError> {
-        let path = path.to_owned();
+    fn checked(self, path: &Path) -> Result<Self, Error> {
         if self.lines.is_empty() {
-            return Err(RowsError::Empty { path });
+            return Err(Error::malformed(format!(
+                "`{}` has no rows",
+                path.display()
+            )));
         }
         Ok(self)
     }
 
-    fn parse_csv(text: &str, path: &Path) -> Result<Self, RowsError> {
+    fn parse_csv(text: &str, path: &Path) -> Result<Self, Error> {
         let mut csv = Csv {
             left: text,
             line: 1,
         };
-        let quotes = |line| RowsError::Quotes {
-            path: path.to_owned(),
-            line,
+        let quotes = |line| {
+            Error::malformed(format!(
+                "`{}`, line {line}: a cell in quotes does not end as it should",
+                path.display()
+            ))
         };
         let mut cells = Vec::new();
         csv.record(&mut cells).map_err(quotes)?;
@@ -165,16 +106,14 @@ impl Rows {
         let mut rows = Self::new(cells.clone());
         while let Some(line) = csv.record(&mut cells).map_err(quotes)? {
             if cells.len() != wanted {
-                return Err(RowsError::Width {
-                    path: path.to_owned(),
-                    line,
-                    found: cells.len(),
-                    wanted,
-                });
+                return Err(Error::malformed(format!(
+                    "`{}`, line {line}: {} cells, but the first line names {wanted} columns\nhint: cells that hold commas need double quotes",
+                    path.display(),
+                    cells.len()
+                )));
             }
             if rows.ends.len() + wanted > MAX_CELLS {
-                let path = path.to_owned();
-                return Err(RowsError::TooLarge { path });
+                return Err(too_many_cells(path));
             }
             rows.lines.push(line);
             for cell in &cells {
@@ -184,17 +123,19 @@ impl Rows {
         rows.checked(path)
     }
 
-    fn parse_json(text: &str, path: &Path) -> Result<Self, RowsError> {
+    fn parse_json(text: &str, path: &Path) -> Result<Self, Error> {
         let (mut columns, mut numbers) = (Vec::new(), HashMap::new());
         let mut objects = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
             if text.trim().is_empty() {
                 continue;
             }
-            let object: Object = serde_json::from_str(text).map_err(|source| RowsError::Json {
-                path: path.to_owned(),
-                line,
-                source,
+            let object: Object = serde_json::from_str(text).map_err(|source| {
+                Error::malformed(format!(
+                    "`{}`, line {line} is not a JSON object: {source}",
+                    path.display()
+                ))
+                .because(source)
             })?;
             let mut row: Vec<(usize, String)> = Vec::with_capacity(object.0.len());
             for (key, value) in object.0 {
@@ -206,18 +147,13 @@ impl Rows {
             }
             row.sort_unstable_by_key(|&(number, _)| number);
             if let Some(pair) = row.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                return Err(RowsError::RepeatedColumn {
-                    path: path.to_owned(),
-                    line,
-                    name: columns[pair[0].0].clone(),
-                });
+                return Err(twice(&columns[pair[0].0], path, line));
             }
             objects.push((line, row));
         }
         let cells = objects.len().checked_mul(columns.len());
         if cells.is_none_or(|cells| cells > MAX_CELLS) {
-            let path = path.to_owned();
-            return Err(RowsError::TooLarge { path });
+            return Err(too_many_cells(path));
         }
         let mut rows = Self::new(columns);
         for (line, row) in objects {
@@ -232,16 +168,26 @@ impl Rows {
     }
 }
 
-fn check_names(names: &[String], path: &Path, line: usize) -> Result<(), RowsError> {
+fn too_many_cells(path: &Path) -> Error {
+    Error::too_large(format!(
+        "`{}` has more than {MAX_CELLS} cells, the most for a table",
+        path.display()
+    ))
+}
+
+fn twice(column: &str, path: &Path, line: usize) -> Error {
+    Error::malformed(format!(
+        "`{}`, line {line}: column `{column}` is there twice",
+        path.display()
+    ))
+}
+
+fn check_names(names: &[String], path: &Path, line: usize) -> Result<(), Error> {
     let mut sorted: Vec<_> = names.iter().collect();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         None => Ok(()),
-        Some(pair) => Err(RowsError::RepeatedColumn {
-            path: path.to_owned(),
-            line,
-            name: pair[0].clone(),
-        }),
+        Some(pair) => Err(twice(pair[0], path, line)),
     }
 }
 
@@ -355,11 +301,11 @@ mod tests {
 
     use super::*;
 
-    fn csv(text: &str) -> Result<Rows, RowsError> {
+    fn csv(text: &str) -> Result<Rows, Error> {
         Rows::parse_csv(text, Path::new("d/t.csv"))
     }
 
-    fn json(text: &str) -> Result<Rows, RowsError> {
+    fn json(text: &str) -> Result<Rows, Error> {
         Rows::parse_json(text, Path::new("d/t.jsonl"))
     }
 

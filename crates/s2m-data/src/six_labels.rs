@@ -22,10 +22,10 @@ use std::path::PathBuf;
 
 use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::dataset::{Dataset, Part, Values};
-use crate::idx::{self, IdxError};
+use crate::error::Error;
+use crate::idx;
 
 /// Rows and columns of a picture.
 const SIDE: usize = 28;
@@ -51,48 +51,6 @@ const FULL: f64 = (PIXELS * 255) as f64;
 /// The labels, in their order.
 pub const NAMES: [&str; 6] = ["even", "high", "loop", "thick", "slanted", "wide"];
 
-/// Why the files cannot be used.
-#[derive(Debug, Error)]
-pub enum SixLabelsError {
-    /// A file cannot be used.
-    #[error(transparent)]
-    Idx(#[from] IdxError),
-    /// Pictures are of another size than MNIST's.
-    #[error(
-        "the images of `{}` are {} by {}, but six labels are measured on {SIDE} by {SIDE}\nhint: use the files of MNIST, or `format = \"idx\"` with `classes`",
-        .folder.display(), .found[0], .found[1]
-    )]
-    Size {
-        /// Which folder.
-        folder: PathBuf,
-        /// Rows and columns.
-        found: [usize; 2],
-    },
-    /// A class is not a digit.
-    #[error(
-        "`{}`: {part} item {item} is of class {class}, but digits are 0 to 9\nhint: use the files of MNIST, or `format = \"idx\"` with `classes`",
-        .folder.display()
-    )]
-    Digit {
-        /// Which folder.
-        folder: PathBuf,
-        /// Training or test.
-        part: &'static str,
-        /// Which item.
-        item: usize,
-        /// Its class.
-        class: u8,
-    },
-    /// Nothing would be left of a part.
-    #[error("`{}`: not one {part} item has a label\nhint: use the files of MNIST", .folder.display())]
-    NoLabels {
-        /// Which folder.
-        folder: PathBuf,
-        /// Training or test.
-        part: &'static str,
-    },
-}
-
 /// MNIST's four files, read as pictures of six labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -103,21 +61,21 @@ pub struct SixLabels {
 
 impl SixLabels {
     /// All pictures of one part, also those without a label; the original class is the digit.
-    pub(crate) fn read(&self, part: Part) -> Result<Dataset, SixLabelsError> {
+    pub(crate) fn read(&self, part: Part) -> Result<Dataset, Error> {
         let idx::Pictures { items, original } = idx::read_folder(&self.folder, part)?;
+        let folder = self.folder.display();
         if items.shape != [1, SIDE, SIDE] {
-            return Err(SixLabelsError::Size {
-                folder: self.folder.clone(),
-                found: [items.shape[1], items.shape[2]],
-            });
+            let (height, width) = (items.shape[1], items.shape[2]);
+            return Err(Error::mismatch(format!(
+                "the images of `{folder}` are {height} by {width}, but six labels are measured on {SIDE} by {SIDE}\nhint: use the files of MNIST, or `format = \"idx\"` with `classes`"
+            )));
         }
         if let Some(item) = original.iter().position(|&class| class > 9) {
-            return Err(SixLabelsError::Digit {
-                folder: self.folder.clone(),
-                part: part.name(),
-                item,
-                class: original[item],
-            });
+            return Err(Error::malformed(format!(
+                "`{folder}`: {} item {item} is of class {}, but digits are 0 to 9\nhint: use the files of MNIST, or `format = \"idx\"` with `classes`",
+                part.name(),
+                original[item]
+            )));
         }
         let pictures = match &items.values {
             Values::Bytes(levels) => levels.chunks_exact(PIXELS),
@@ -137,15 +95,16 @@ impl SixLabels {
     }
 
     /// How many pictures one part has, and those that have a label.
-    pub(crate) fn read_labelled(&self, part: Part) -> Result<(usize, Dataset), SixLabelsError> {
+    pub(crate) fn read_labelled(&self, part: Part) -> Result<(usize, Dataset), Error> {
         let data = self.read(part)?;
         let all = data.len();
         let data = data.only_labelled();
         if data.is_empty() {
-            return Err(SixLabelsError::NoLabels {
-                folder: self.folder.clone(),
-                part: part.name(),
-            });
+            return Err(Error::mismatch(format!(
+                "`{}`: not one {} item has a label\nhint: use the files of MNIST",
+                self.folder.display(),
+                part.name()
+            )));
         }
         Ok((all, data))
     }

@@ -1,39 +1,9 @@
 //! Training and validation items: a seeded cut of the item numbers.
 
 use s2m_core::proposals::{Proposals, Purpose};
-use thiserror::Error;
 
+use crate::error::Error;
 use crate::streams::{Use, choose, numbers};
-
-/// Why items cannot be split.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum SplitError {
-    /// The share is not one.
-    #[error("{held_out} share {share} is not between 0 and 1")]
-    Share {
-        /// What is held out: validation or test.
-        held_out: &'static str,
-        /// The share.
-        share: f64,
-    },
-    /// One side would be empty.
-    #[error(
-        "a {held_out} share of {share} leaves no {side} items out of {items}\nhint: choose a share nearer to 0.5, or use more items"
-    )]
-    Empty {
-        /// What is held out: validation or test.
-        held_out: &'static str,
-        /// Which side.
-        side: &'static str,
-        /// The share.
-        share: f64,
-        /// Number of items.
-        items: usize,
-    },
-    /// Items are numbered in 32 bits.
-    #[error("{0} items are too many to split; at most {max} are possible", max = u32::MAX)]
-    TooMany(usize),
-}
 
 /// Item numbers of the two sides, each in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +18,7 @@ pub struct Split {
 ///
 /// They are the head of a seeded permutation (Fisher–Yates), so every choice of that many items is
 /// equally likely.
-pub fn split(items: usize, validation_share: f64, seed: u64) -> Result<Split, SplitError> {
+pub fn split(items: usize, validation_share: f64, seed: u64) -> Result<Split, Error> {
     let numbers = numbers(seed, Use::Split);
     let [train, validation] = cut(items, validation_share, &numbers, "validation")?;
     Ok(Split { train, validation })
@@ -57,7 +27,7 @@ pub fn split(items: usize, validation_share: f64, seed: u64) -> Result<Split, Sp
 /// The training and the test part of items without a test part of their own, cut as in [`split`].
 ///
 /// Its random numbers are others, so the items for validation do not depend on those for testing.
-pub(crate) fn test_part(items: usize, share: f64, seed: u64) -> Result<[Vec<u32>; 2], SplitError> {
+pub(crate) fn test_part(items: usize, share: f64, seed: u64) -> Result<[Vec<u32>; 2], Error> {
     cut(items, share, &numbers(seed, Use::TestPart), "test")
 }
 
@@ -67,17 +37,23 @@ fn cut(
     share: f64,
     numbers: &Proposals,
     held_out: &'static str,
-) -> Result<[Vec<u32>; 2], SplitError> {
+) -> Result<[Vec<u32>; 2], Error> {
     if !(share > 0.0 && share < 1.0) {
-        return Err(SplitError::Share { held_out, share });
+        return Err(Error::setting(format!(
+            "{held_out} share {share} is not between 0 and 1"
+        )));
     }
-    let count = u32::try_from(items).map_err(|_| SplitError::TooMany(items))?;
+    let count = u32::try_from(items).map_err(|_| {
+        Error::too_large(format!(
+            "{items} items are too many to split; at most {} are possible",
+            u32::MAX
+        ))
+    })?;
     let out = (items as f64 * share).round() as usize;
-    let empty = |side| SplitError::Empty {
-        held_out,
-        side,
-        share,
-        items,
+    let empty = |side| {
+        Error::mismatch(format!(
+            "a {held_out} share of {share} leaves no {side} items out of {items}\nhint: choose a share nearer to 0.5, or use more items"
+        ))
     };
     if out == 0 {
         return Err(empty(held_out));

@@ -25,20 +25,20 @@ use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use s2m_core::labels::{LabelSet, Labels, LabelsError};
+use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::audit::AuditError;
+use crate::audit::not_known;
 use crate::dataset::Dataset;
-use crate::file_name::{self, NamesError};
-use crate::labelled::{Aim, Item, Labelled, LabelledError, Parts, Portion, Sorting, Unlabelled};
-use crate::message::{At, AtPath as _, quoted};
+use crate::error::{AtPath as _, Error};
+use crate::file_name;
+use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
+use crate::message::quoted;
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
-use crate::picture_folder::{PictureFolderError, list};
+use crate::picture_folder::list;
 use crate::picture_set::Wanted;
-use crate::rows::{Rows, RowsError};
+use crate::rows::Rows;
 
 /// The tables that are found by themselves.
 const FOUND: [&str; 2] = ["metadata.csv", "metadata.jsonl"];
@@ -51,128 +51,6 @@ const LABEL: &str = "label";
 
 /// The column that says what a row is for.
 const SPLIT: &str = "split";
-
-/// Why a table gives no data.
-#[derive(Debug, Error)]
-pub enum TableError {
-    /// There is no table.
-    #[error(
-        "`{}` has no table; looked for {}\nhint: name it with `table = \"…\"`",
-        .folder.display(), quoted(FOUND)
-    )]
-    NoTable {
-        /// Which folder.
-        folder: PathBuf,
-    },
-    /// The table cannot be read.
-    #[error(transparent)]
-    Rows(#[from] RowsError),
-    /// A folder cannot be read.
-    #[error(transparent)]
-    Folder(#[from] PictureFolderError),
-    /// A column is not there.
-    #[error("`{}` has no column `{name}`; its columns are {}\nhint: columns are separated by commas", .path.display(), quoted(.columns))]
-    NoColumn {
-        /// Which table.
-        path: PathBuf,
-        /// The column.
-        name: String,
-        /// The columns there are.
-        columns: Vec<String>,
-    },
-    /// No column holds labels.
-    #[error(
-        "`{}` has no column of 1 and 0 alone and none called `label`; its columns are {}\nhint: say which column holds the names of labels, for example `label = \"{}\"`",
-        .path.display(), quoted(.columns), .columns.last().map_or("label", String::as_str)
-    )]
-    NoLabels {
-        /// Which table.
-        path: PathBuf,
-        /// The columns there are.
-        columns: Vec<String>,
-    },
-    /// One label column and columns of labels are both asked for.
-    #[error(
-        "both `label` and `labels` are given\nhint: `label` is one column of names, `labels` are columns of 1 and 0; keep one"
-    )]
-    LabelAndLabels,
-    /// The labels' names do not work.
-    #[error("the labels of `{}`: {source}", .path.display())]
-    Labels {
-        /// Which table.
-        path: PathBuf,
-        /// What is wrong with them.
-        source: LabelsError,
-    },
-    /// A cell of a label's column is neither yes nor no.
-    #[error(
-        "`{}`, line {line}: column `{column}` holds `{found}`, wanted 1, 0, -1, true, false or nothing",
-        .path.display()
-    )]
-    Cell {
-        /// Which table.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// Which column.
-        column: String,
-        /// The cell.
-        found: String,
-    },
-    /// A cell of an audit is empty.
-    #[error(
-        "`{}`, line {line}: column `{column}` is empty, but an audit needs every label of every item\nhint: write 1 or 0",
-        .path.display()
-    )]
-    Blank {
-        /// Which table.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// Which column.
-        column: String,
-    },
-    /// The table cannot be an audit.
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    /// A row is for something that is not known.
-    #[error("`{}`, line {line}: column `{column}` holds `{found}`, wanted train, valid or test", .path.display())]
-    Portion {
-        /// Which table.
-        path: PathBuf,
-        /// Which line.
-        line: usize,
-        /// Which column.
-        column: String,
-        /// The cell.
-        found: String,
-    },
-    /// The names of files cannot be used.
-    #[error(transparent)]
-    Names(#[from] NamesError),
-    /// Rows have no file.
-    #[error(
-        "`{}`: {count} of {rows} rows have no file; line {line} names `{name}`, which is not in `{}`\nhint: fetch the missing images, or remove their rows",
-        .path.display(), .folder.display()
-    )]
-    NoFile {
-        /// Which table.
-        path: PathBuf,
-        /// Rows without a file.
-        count: usize,
-        /// All rows.
-        rows: usize,
-        /// The line of the first of them.
-        line: usize,
-        /// The name that it has.
-        name: String,
-        /// Where it was looked for.
-        folder: PathBuf,
-    },
-    /// The items cannot be used.
-    #[error(transparent)]
-    Items(#[from] At<LabelledError>),
-}
 
 /// A folder of pictures with a table of their labels.
 #[expect(
@@ -237,15 +115,15 @@ impl Table {
     }
 
     /// Reads the table and all pictures.
-    pub(crate) fn read(&self, seed: u64) -> Result<Parts, TableError> {
+    pub(crate) fn read(&self, seed: u64) -> Result<Parts, Error> {
         self.parts(Aim::Training, seed)
     }
 
     /// Reads all rows that are not for testing, with the columns of these labels.
-    pub(crate) fn audit(&self, labels: &Labels, seed: u64) -> Result<Dataset, TableError> {
+    pub(crate) fn audit(&self, labels: &Labels, seed: u64) -> Result<Dataset, Error> {
         if let Some(column) = &self.label {
             let what = format!("column `{column}` tells one label of each image");
-            return Err(AuditError::NotKnown { what }.into());
+            return Err(not_known(&what));
         }
         let asked = Self {
             labels: Some(labels.names().map(str::to_owned).collect()),
@@ -254,15 +132,15 @@ impl Table {
         Ok(asked.parts(Aim::Audit(labels), seed)?.train)
     }
 
-    fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, TableError> {
+    fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, Error> {
         let sorting = Sorting::new(aim, self.unlabelled, self.test, seed);
         let wanted = Wanted::new(self.size, self.channels);
         let parts = self.list(aim)?.pictures(sorting, wanted);
-        Ok(parts.at(&self.folder)?)
+        parts.at(&self.folder)
     }
 
     /// All pictures with their labels, none of them read.
-    fn list(&self, aim: Aim<'_>) -> Result<Labelled<PictureAt>, TableError> {
+    fn list(&self, aim: Aim<'_>) -> Result<Labelled<PictureAt>, Error> {
         let tables = self.tables()?;
         let kind = self.kind(&tables[0])?;
         let labels = kind.labels(&tables)?;
@@ -278,7 +156,7 @@ impl Table {
     }
 
     /// The table, or the tables of the parts.
-    fn tables(&self) -> Result<Vec<Listed>, TableError> {
+    fn tables(&self) -> Result<Vec<Listed>, Error> {
         let folder = &self.folder;
         if let Some(table) = &self.table {
             return Ok(vec![Listed::open(folder.join(table), folder, None)?]);
@@ -298,16 +176,21 @@ impl Table {
             }
         }
         if tables.is_empty() {
-            let folder = folder.clone();
-            return Err(TableError::NoTable { folder });
+            return Err(Error::not_found(format!(
+                "`{}` has no table; looked for {}\nhint: name it with `table = \"…\"`",
+                folder.display(),
+                quoted(FOUND)
+            )));
         }
         Ok(tables)
     }
 
     /// How labels are written.
-    fn kind(&self, table: &Listed) -> Result<Kind, TableError> {
+    fn kind(&self, table: &Listed) -> Result<Kind, Error> {
         match (&self.label, &self.labels) {
-            (Some(_), Some(_)) => Err(TableError::LabelAndLabels),
+            (Some(_), Some(_)) => Err(Error::setting(
+                "both `label` and `labels` are given\nhint: `label` is one column of names, `labels` are columns of 1 and 0; keep one",
+            )),
             (Some(column), None) => Ok(Kind::Name(column.clone())),
             (None, Some(columns)) => Ok(Kind::Columns(columns.clone())),
             (None, None) => {
@@ -319,10 +202,12 @@ impl Table {
                 if found.iter().any(|column| column == LABEL) {
                     return Ok(Kind::Name(LABEL.to_owned()));
                 }
-                Err(TableError::NoLabels {
-                    path: table.path.clone(),
-                    columns: found.clone(),
-                })
+                Err(Error::mismatch(format!(
+                    "`{}` has no column of 1 and 0 alone and none called `label`; its columns are {}\nhint: say which column holds the names of labels, for example `label = \"{}\"`",
+                    table.path.display(),
+                    quoted(found),
+                    found.last().map_or("label", String::as_str)
+                )))
             }
         }
     }
@@ -334,7 +219,7 @@ impl Table {
         kind: &Kind,
         labels: &Labels,
         aim: Aim<'_>,
-    ) -> Result<Vec<Item<PictureAt>>, TableError> {
+    ) -> Result<Vec<Item<PictureAt>>, Error> {
         let paths = table.paths()?;
         let portions = table.portions(self.split.as_deref())?;
         let sets = kind.sets(table, labels)?;
@@ -368,10 +253,9 @@ enum Kind {
 }
 
 impl Kind {
-    fn labels(&self, tables: &[Listed]) -> Result<Labels, TableError> {
-        let failed = |source| TableError::Labels {
-            path: tables[0].path.clone(),
-            source,
+    fn labels(&self, tables: &[Listed]) -> Result<Labels, Error> {
+        let failed = |error| {
+            Error::from(error).within(format_args!("the labels of `{}`", tables[0].path.display()))
         };
         let column = match self {
             Self::Columns(columns) => return Labels::new(columns).map_err(failed),
@@ -387,7 +271,7 @@ impl Kind {
     }
 
     /// The label set of every row.
-    fn sets(&self, table: &Listed, labels: &Labels) -> Result<Vec<LabelSet>, TableError> {
+    fn sets(&self, table: &Listed, labels: &Labels) -> Result<Vec<LabelSet>, Error> {
         match self {
             Self::Name(column) => {
                 let column = table.column(column)?;
@@ -414,7 +298,7 @@ impl Kind {
 }
 
 impl Listed {
-    fn open(path: PathBuf, folder: &Path, portion: Option<Portion>) -> Result<Self, RowsError> {
+    fn open(path: PathBuf, folder: &Path, portion: Option<Portion>) -> Result<Self, Error> {
         Ok(Self {
             rows: Rows::read(&path)?,
             path,
@@ -423,12 +307,14 @@ impl Listed {
         })
     }
 
-    fn column(&self, name: &str) -> Result<usize, TableError> {
+    fn column(&self, name: &str) -> Result<usize, Error> {
         let column = self.rows.column(name);
-        column.ok_or_else(|| TableError::NoColumn {
-            path: self.path.clone(),
-            name: name.to_owned(),
-            columns: self.rows.columns.clone(),
+        column.ok_or_else(|| {
+            Error::not_found(format!(
+                "`{}` has no column `{name}`; its columns are {}\nhint: columns are separated by commas",
+                self.path.display(),
+                quoted(&self.rows.columns)
+            ))
         })
     }
 
@@ -445,36 +331,39 @@ impl Listed {
             .collect()
     }
 
-    fn truth(&self, row: usize, column: usize) -> Result<bool, TableError> {
+    fn truth(&self, row: usize, column: usize) -> Result<bool, Error> {
         let cell = self.rows.cell(row, column);
-        truth(cell).ok_or_else(|| TableError::Cell {
-            path: self.path.clone(),
-            line: self.rows.lines[row],
-            column: self.rows.columns[column].clone(),
-            found: cell.to_owned(),
-        })
+        truth(cell).ok_or_else(|| self.refused(row, column, "1, 0, -1, true, false or nothing"))
+    }
+
+    fn refused(&self, row: usize, column: usize, wanted: &str) -> Error {
+        let (path, line) = (self.path.display(), self.rows.lines[row]);
+        let (column, cell) = (&self.rows.columns[column], self.rows.cell(row, column));
+        Error::malformed(format!(
+            "`{path}`, line {line}: column `{column}` holds `{cell}`, wanted {wanted}"
+        ))
     }
 
     /// No cell of these labels is empty, except in rows for testing.
-    fn check_filled_in(&self, labels: &Labels, portions: &[Portion]) -> Result<(), TableError> {
+    fn check_filled_in(&self, labels: &Labels, portions: &[Portion]) -> Result<(), Error> {
         for name in labels.names() {
             let column = self.column(name)?;
             let is_empty = |row: &usize| {
                 portions[*row] != Portion::Test && self.rows.cell(*row, column).is_empty()
             };
             if let Some(row) = (0..self.rows.len()).find(is_empty) {
-                return Err(TableError::Blank {
-                    path: self.path.clone(),
-                    line: self.rows.lines[row],
-                    column: name.to_owned(),
-                });
+                return Err(Error::mismatch(format!(
+                    "`{}`, line {}: column `{name}` is empty, but an audit needs every label of every item\nhint: write 1 or 0",
+                    self.path.display(),
+                    self.rows.lines[row]
+                )));
             }
         }
         Ok(())
     }
 
     /// What each row is for.
-    fn portions(&self, column: Option<&str>) -> Result<Vec<Portion>, TableError> {
+    fn portions(&self, column: Option<&str>) -> Result<Vec<Portion>, Error> {
         let rows = 0..self.rows.len();
         let named = column.map(|name| self.column(name)).transpose()?;
         let Some(column) = named.or_else(|| self.rows.column(SPLIT)) else {
@@ -483,32 +372,28 @@ impl Listed {
         };
         let portion = |row| {
             let cell = self.rows.cell(row, column);
-            Portion::named(cell).ok_or_else(|| TableError::Portion {
-                path: self.path.clone(),
-                line: self.rows.lines[row],
-                column: self.rows.columns[column].clone(),
-                found: cell.to_owned(),
-            })
+            Portion::named(cell).ok_or_else(|| self.refused(row, column, "train, valid or test"))
         };
         rows.map(portion).collect()
     }
 
     /// The files of all rows; each is there, once, and lies in the folder.
-    fn paths(&self) -> Result<Vec<PathBuf>, TableError> {
+    fn paths(&self) -> Result<Vec<PathBuf>, Error> {
         let column = self.column(FILE_NAME)?;
         let names = (0..self.rows.len()).map(|row| self.rows.cell(row, column));
         let line = |row: usize| format!("line {}", self.rows.lines[row]);
         let (paths, missing) = file_name::locate(&self.path, names, line, &self.folder)?;
         match missing.first() {
             None => Ok(paths),
-            Some(&row) => Err(TableError::NoFile {
-                path: self.path.clone(),
-                count: missing.len(),
-                rows: self.rows.len(),
-                line: self.rows.lines[row],
-                name: self.rows.cell(row, column).to_owned(),
-                folder: self.folder.clone(),
-            }),
+            Some(&row) => Err(Error::not_found(format!(
+                "`{}`: {} of {} rows have no file; line {} names `{}`, which is not in `{}`\nhint: fetch the missing images, or remove their rows",
+                self.path.display(),
+                missing.len(),
+                self.rows.len(),
+                self.rows.lines[row],
+                self.rows.cell(row, column),
+                self.folder.display()
+            ))),
         }
     }
 }

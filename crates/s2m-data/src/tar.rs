@@ -14,11 +14,10 @@
 //! References: POSIX.1-2017, `pax`, "ustar Interchange Format"; the manual of GNU tar, "Basic Tar
 //! Format".
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
 
-use thiserror::Error;
-
+use crate::error::Error;
 use crate::plain_file;
 
 /// Headers and files start at multiples of this.
@@ -26,51 +25,6 @@ const BLOCK: u64 = 512;
 
 /// Most bytes of an entry that holds a long name.
 const MAX_NAME: u64 = 1 << 16;
-
-/// Why an archive cannot be used.
-#[derive(Debug, Error)]
-pub enum TarError {
-    /// The file cannot be read.
-    #[error("could not read `{}`: {source}", .path.display())]
-    Read {
-        /// Which archive.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The archive is packed once more.
-    #[error("`{}` is in gzip\nhint: unpack it with `gunzip`, so that images can be read in any order", .path.display())]
-    Gzip {
-        /// Which archive.
-        path: PathBuf,
-    },
-    /// A header is not one.
-    #[error("`{}` has no sound header at byte {at}\nhint: the file is damaged or no tar archive", .path.display())]
-    Header {
-        /// Which archive.
-        path: PathBuf,
-        /// Where.
-        at: u64,
-    },
-    /// The archive ends within an entry.
-    #[error("`{}` ends within the entry at byte {at}\nhint: the file is cut short; fetch it again", .path.display())]
-    Truncated {
-        /// Which archive.
-        path: PathBuf,
-        /// Where the entry starts.
-        at: u64,
-    },
-    /// An entry with a long name is too long to be one.
-    #[error("`{}` has a name of {found} bytes at byte {at}; {MAX_NAME} are the most", .path.display())]
-    NameTooLong {
-        /// Which archive.
-        path: PathBuf,
-        /// Where.
-        at: u64,
-        /// Bytes stated.
-        found: u64,
-    },
-}
 
 /// A file of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,11 +37,8 @@ pub(crate) struct Entry {
 }
 
 /// Lists the files of an archive.
-pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>, TarError> {
-    let failed = |source| TarError::Read {
-        path: path.to_owned(),
-        source,
-    };
+pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>, Error> {
+    let failed = Error::reading(path);
     let file = plain_file::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let reader = BufReader::new(file);
@@ -113,7 +64,7 @@ struct Said {
 }
 
 impl<R: Read + Seek> Archive<'_, R> {
-    fn entries(mut self) -> Result<Vec<Entry>, TarError> {
+    fn entries(mut self) -> Result<Vec<Entry>, Error> {
         let (mut at, mut found, mut said) = (0, Vec::new(), Said::default());
         while at < self.length {
             let block: [u8; BLOCK as usize] = self.header(at)?;
@@ -127,10 +78,7 @@ impl<R: Read + Seek> Archive<'_, R> {
             let is_file = matches!(kind, b'0' | 0 | b'7');
             let size = said.size.filter(|_| is_file).unwrap_or(header.size);
             let end = offset.checked_add(size).filter(|&end| end <= self.length);
-            let end = end.ok_or_else(|| TarError::Truncated {
-                path: self.path.to_owned(),
-                at,
-            })?;
+            let end = end.ok_or_else(|| self.cut_short(at))?;
             match kind {
                 b'L' => {
                     let name = self.long(at, offset, size)?;
@@ -156,56 +104,57 @@ impl<R: Read + Seek> Archive<'_, R> {
         Ok(found)
     }
 
-    fn no_header(&self, at: u64) -> TarError {
-        TarError::Header {
-            path: self.path.to_owned(),
-            at,
-        }
+    fn cut_short(&self, at: u64) -> Error {
+        Error::malformed(format!(
+            "`{}` ends within the entry at byte {at}\nhint: the file is cut short; fetch it again",
+            self.path.display()
+        ))
     }
 
-    fn header(&mut self, at: u64) -> Result<[u8; BLOCK as usize], TarError> {
+    fn no_header(&self, at: u64) -> Error {
+        Error::malformed(format!(
+            "`{}` has no sound header at byte {at}\nhint: the file is damaged or no tar archive",
+            self.path.display()
+        ))
+    }
+
+    fn header(&mut self, at: u64) -> Result<[u8; BLOCK as usize], Error> {
         let mut block = [0; BLOCK as usize];
         if self.length - at < BLOCK {
             // Whatever is too short for a header, at the very start, is something else.
             return Err(if at == 0 {
                 self.no_header(0)
             } else {
-                TarError::Truncated {
-                    path: self.path.to_owned(),
-                    at,
-                }
+                self.cut_short(at)
             });
         }
         self.fill(at, &mut block)?;
         if at == 0 && block.starts_with(&[0x1f, 0x8b]) {
-            return Err(TarError::Gzip {
-                path: self.path.to_owned(),
-            });
+            return Err(Error::unsupported(format!(
+                "`{}` is in gzip\nhint: unpack it with `gunzip`, so that images can be read in any order",
+                self.path.display()
+            )));
         }
         Ok(block)
     }
 
     /// The bytes of an entry that says something about the next.
-    fn long(&mut self, at: u64, offset: u64, size: u64) -> Result<Vec<u8>, TarError> {
+    fn long(&mut self, at: u64, offset: u64, size: u64) -> Result<Vec<u8>, Error> {
         if size > MAX_NAME {
-            return Err(TarError::NameTooLong {
-                path: self.path.to_owned(),
-                at,
-                found: size,
-            });
+            return Err(Error::too_large(format!(
+                "`{}` has a name of {size} bytes at byte {at}; {MAX_NAME} are the most",
+                self.path.display()
+            )));
         }
         let mut bytes = vec![0; size as usize];
         self.fill(offset, &mut bytes)?;
         Ok(bytes)
     }
 
-    fn fill(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), TarError> {
+    fn fill(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), Error> {
         let sought = self.reader.seek(SeekFrom::Start(at));
         let read = sought.and_then(|_| self.reader.read_exact(bytes));
-        read.map_err(|source| TarError::Read {
-            path: self.path.to_owned(),
-            source,
-        })
+        read.map_err(Error::reading(self.path))
     }
 }
 
@@ -326,7 +275,7 @@ pub(crate) mod tests {
         out
     }
 
-    fn parse(bytes: &[u8]) -> Result<Vec<Entry>, TarError> {
+    fn parse(bytes: &[u8]) -> Result<Vec<Entry>, Error> {
         Archive {
             path: Path::new("d/f.tar"),
             reader: Cursor::new(bytes),

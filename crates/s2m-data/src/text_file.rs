@@ -4,14 +4,14 @@
 //! limit below.
 
 use std::io::{self, BufReader, Read, Seek as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::CrcReader;
 use flate2::bufread::MultiGzDecoder;
-use thiserror::Error;
 
+use crate::error::Error;
 use crate::plain_file;
-use crate::zip::{Archive, ZipError};
+use crate::zip::{Archive, damaged, in_archive};
 
 /// Most bytes of a text: a table of a million rows and forty columns has a third of that.
 pub const MAX_BYTES: u64 = 1 << 28;
@@ -24,89 +24,20 @@ const ZIP: &[u8] = b"PK";
 const UTF_8_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 const UTF_16_MARKS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
 
-/// Why a file gives no text.
-#[derive(Debug, Error)]
-pub enum TextError {
-    /// The file cannot be read.
-    #[error("could not read `{}`: {source}", .path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file cannot be unpacked.
-    #[error("could not unpack `{}`: {source}\nhint: the file is damaged; fetch it again", .path.display())]
-    Unpack {
-        /// Which file.
-        path: PathBuf,
-        /// What the decoder said.
-        source: io::Error,
-    },
-    /// The archive cannot be used.
-    #[error("could not read the archive `{}`: {source}", .path.display())]
-    Zip {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: ZipError,
-    },
-    /// The archive has not exactly one file.
-    #[error("`{}` should hold one file, but holds {found}\nhint: unpack it and name the file itself", .path.display())]
-    Entries {
-        /// Which archive.
-        path: PathBuf,
-        /// How many files it holds.
-        found: usize,
-    },
-    /// The text is beyond the limit.
-    #[error("`{}` is longer than {MAX_BYTES} bytes, the most for a text", .path.display())]
-    TooLarge {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// The text is in UTF-16.
-    #[error("`{}` is in UTF-16: line {line} holds byte 0x{byte:02x}\nhint: save it as UTF-8", .path.display())]
-    Utf16 {
-        /// Which file.
-        path: PathBuf,
-        /// The first byte that shows it.
-        byte: u8,
-        /// Its line.
-        line: usize,
-    },
-    /// The text is in some other encoding.
-    #[error(
-        "`{}` is not UTF-8: line {line} holds byte 0x{byte:02x}\nhint: it may be Latin-1; save it as UTF-8",
-        .path.display()
-    )]
-    NotUtf8 {
-        /// Which file.
-        path: PathBuf,
-        /// The first byte that does not fit.
-        byte: u8,
-        /// Its line.
-        line: usize,
-    },
-}
-
 /// Reads a text file, unpacked where it has to be.
-pub(crate) fn read(path: &Path) -> Result<String, TextError> {
-    let failed = |source| TextError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let unpack = |source| TextError::Unpack {
-        path: path.to_owned(),
-        source,
-    };
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    let failed = Error::reading(path);
     let mut file = plain_file::open(path).map_err(failed)?;
     let mut start = Vec::new();
     let mut first = file.by_ref().take(2);
     first.read_to_end(&mut start).map_err(failed)?;
     file.rewind().map_err(failed)?;
     let bytes = if start == GZIP {
-        up_to_limit(MultiGzDecoder::new(BufReader::new(file)), path, unpack)?
+        up_to_limit(
+            MultiGzDecoder::new(BufReader::new(file)),
+            path,
+            unpacking(path),
+        )?
     } else if start == ZIP {
         unzip(file, path)?
     } else {
@@ -116,53 +47,59 @@ pub(crate) fn read(path: &Path) -> Result<String, TextError> {
 }
 
 /// The only file of an archive; some systems add files of their own about each file.
-fn unzip(file: impl Read + io::Seek + 'static, path: &Path) -> Result<Vec<u8>, TextError> {
-    let failed = |source| TextError::Zip {
-        path: path.to_owned(),
-        source,
-    };
+fn unzip(file: impl Read + io::Seek + 'static, path: &Path) -> Result<Vec<u8>, Error> {
+    let failed = in_archive(path);
     let archive = Archive::open(file).map_err(failed)?;
     let counts = |name: &str| !name.ends_with('/') && !name.starts_with("__MACOSX/");
     let files = archive.entries.iter().filter(|entry| counts(&entry.name));
     let entry = match files.clone().next() {
         Some(entry) if files.clone().count() == 1 => entry.clone(),
         _ => {
-            return Err(TextError::Entries {
-                path: path.to_owned(),
-                found: files.count(),
-            });
+            return Err(Error::malformed(format!(
+                "`{}` should hold one file, but holds {}\nhint: unpack it and name the file itself",
+                path.display(),
+                files.count()
+            )));
         }
     };
     let mut unpacked = CrcReader::new(archive.read(&entry).map_err(failed)?);
-    let bytes = up_to_limit(&mut unpacked, path, |source| TextError::Unpack {
-        path: path.to_owned(),
-        source,
-    })?;
+    let bytes = up_to_limit(&mut unpacked, path, unpacking(path))?;
     if unpacked.crc().sum() != entry.crc {
-        return Err(failed(ZipError::Damaged("checksum")));
+        return Err(failed(damaged("checksum")));
     }
     Ok(bytes)
+}
+
+fn unpacking(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+    move |source| {
+        Error::malformed(format!(
+            "could not unpack `{}`: {source}\nhint: the file is damaged; fetch it again",
+            path.display()
+        ))
+        .because(source)
+    }
 }
 
 /// All bytes, of which there may be no more than the limit; memory grows with what is there.
 fn up_to_limit(
     reader: impl Read,
     path: &Path,
-    failed: impl FnOnce(io::Error) -> TextError,
-) -> Result<Vec<u8>, TextError> {
+    failed: impl FnOnce(io::Error) -> Error,
+) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut limited = reader.take(MAX_BYTES + 1);
     limited.read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
-        let path = path.to_owned();
-        return Err(TextError::TooLarge { path });
+        return Err(Error::too_large(format!(
+            "`{}` is longer than {MAX_BYTES} bytes, the most for a text",
+            path.display()
+        )));
     }
     Ok(bytes)
 }
 
 /// Bytes as text, without the mark of UTF-8.
-pub(crate) fn decode(mut bytes: Vec<u8>, path: &Path) -> Result<String, TextError> {
-    let path = path.to_owned();
+pub(crate) fn decode(mut bytes: Vec<u8>, path: &Path) -> Result<String, Error> {
     if bytes.starts_with(UTF_8_MARK) {
         bytes.drain(..UTF_8_MARK.len());
     }
@@ -176,16 +113,20 @@ pub(crate) fn decode(mut bytes: Vec<u8>, path: &Path) -> Result<String, TextErro
     };
     if let Some(at) = utf_16 {
         let (byte, line) = (bytes[at], line(&bytes, at));
-        return Err(TextError::Utf16 { path, byte, line });
+        return Err(Error::unsupported(format!(
+            "`{}` is in UTF-16: line {line} holds byte 0x{byte:02x}\nhint: save it as UTF-8",
+            path.display()
+        )));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let bytes = error.as_bytes();
-        TextError::NotUtf8 {
-            path,
-            byte: bytes[at],
-            line: line(bytes, at),
-        }
+        Error::unsupported(format!(
+            "`{}` is not UTF-8: line {} holds byte 0x{:02x}\nhint: it may be Latin-1; save it as UTF-8",
+            path.display(),
+            line(bytes, at),
+            bytes[at]
+        ))
     })
 }
 
@@ -234,7 +175,7 @@ pub(crate) mod tests {
         [out, directory, end, vec![0, 0]].concat()
     }
 
-    fn parse(bytes: &[u8]) -> Result<String, TextError> {
+    fn parse(bytes: &[u8]) -> Result<String, Error> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         fs::write(&path, bytes).unwrap();

@@ -4,11 +4,12 @@
 //! are the items that have it: `p(x | c shown) = p(x | y_c = 1)`. `one-of` shows each item once,
 //! with one label of its set S drawn by weight: `P(c | S) = a_c / Σ_{s∈S} a_s`.
 
-use s2m_core::density::{Labelling, LabellingError};
+use s2m_core::density::Labelling;
 use s2m_core::labels::LabelSet;
 use s2m_core::proposals::Purpose;
 
 use crate::dataset::Dataset;
+use crate::error::Error;
 use crate::streams::{Use, numbers};
 
 /// One item shown with one of its labels.
@@ -42,7 +43,7 @@ impl View {
         data: &Dataset,
         items: &[u32],
         seed: u64,
-    ) -> Result<Vec<Positive>, LabellingError> {
+    ) -> Result<Vec<Positive>, Error> {
         self.positives_of(&data.truth, data.labels.len(), items, seed)
     }
 
@@ -53,7 +54,7 @@ impl View {
         labels: usize,
         items: &[u32],
         seed: u64,
-    ) -> Result<Vec<Positive>, LabellingError> {
+    ) -> Result<Vec<Positive>, Error> {
         let truth = |item: u32| sets[item as usize];
         let shown = |item, label: usize| Positive {
             item,
@@ -80,15 +81,15 @@ impl View {
 }
 
 /// One positive finite weight for each label.
-fn check(weights: &[f64], labels: usize) -> Result<(), LabellingError> {
+fn check(weights: &[f64], labels: usize) -> Result<(), Error> {
     if weights.len() != labels {
-        return Err(LabellingError::Length {
-            list: "weights",
-            wanted: labels,
-            found: weights.len(),
-        });
+        return Err(Error::setting(format!(
+            "labelling.weights has {} entries for {labels} labels",
+            weights.len()
+        )));
     }
-    Labelling::one_of(weights).map(|_| ())
+    Labelling::one_of(weights)?;
+    Ok(())
 }
 
 /// The member of `set` in whose stretch of the weights' sum the uniform number falls.

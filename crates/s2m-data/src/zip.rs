@@ -14,10 +14,11 @@
 //! Reference: PKWARE, "APPNOTE.TXT: .ZIP File Format Specification", sections 4.3 to 4.5.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
 
 use flate2::read::DeflateDecoder;
-use thiserror::Error;
 
+use crate::error::Error;
 use crate::picture_file::DEFLATE_GAIN;
 
 /// Bytes of the end record without its comment.
@@ -37,43 +38,6 @@ const LOCAL: usize = 30;
 
 /// Most bytes of a central directory: half a million entries, where arrays come in dozens.
 const MAX_DIRECTORY: u64 = 1 << 26;
-
-/// Why an archive cannot be used.
-#[derive(Debug, Error)]
-pub enum ZipError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The archive has no end record, so it is cut short or not an archive.
-    #[error("it has no list of entries at its end\nhint: the file is cut short; fetch it again")]
-    NoEnd,
-    /// A part lies outside the file or is not what it should be.
-    #[error("its {0} is damaged\nhint: fetch the file again")]
-    Damaged(&'static str),
-    /// An entry needs a password.
-    #[error("entry `{0}` is encrypted")]
-    Encrypted(String),
-    /// An entry is packed in another way.
-    #[error(
-        "entry `{name}` is packed with method {method}; only 0 (stored) and 8 (deflate) can be read"
-    )]
-    Method {
-        /// Which entry.
-        name: String,
-        /// The number of the method.
-        method: u64,
-    },
-    /// An entry claims more than its packed bytes can hold.
-    #[error("entry `{name}` claims {size} bytes, but only {packed} packed bytes are there")]
-    Promise {
-        /// Which entry.
-        name: String,
-        /// Bytes claimed.
-        size: u64,
-        /// Bytes there.
-        packed: u64,
-    },
-}
 
 /// What the directory says about an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +62,8 @@ pub(crate) struct Archive<R> {
 
 impl<R: Read + Seek> Archive<R> {
     /// Reads the directory.
-    pub(crate) fn open(mut file: R) -> Result<Self, ZipError> {
-        let length = file.seek(SeekFrom::End(0))?;
+    pub(crate) fn open(mut file: R) -> Result<Self, Error> {
+        let length = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
         let mut archive = Self {
             file,
             length,
@@ -107,40 +71,38 @@ impl<R: Read + Seek> Archive<R> {
         };
         let [offset, size] = archive.directory()?;
         let directory = archive.at(offset, size, "list of entries")?;
-        archive.entries = records(&directory).ok_or(ZipError::Damaged("list of entries"))?;
+        archive.entries = records(&directory).ok_or_else(|| damaged("list of entries"))?;
         Ok(archive)
     }
 
     /// The unpacked bytes of an entry, of which there are `entry.size` in a sound archive.
-    pub(crate) fn read(mut self, entry: &Entry) -> Result<Box<dyn Read>, ZipError>
+    pub(crate) fn read(mut self, entry: &Entry) -> Result<Box<dyn Read>, Error>
     where
         R: 'static,
     {
-        let name = || entry.name.clone();
+        let name = &entry.name;
         if entry.encrypted {
-            return Err(ZipError::Encrypted(name()));
+            return Err(Error::unsupported(format!("entry `{name}` is encrypted")));
         }
         let most = match entry.method {
             0 => entry.packed,
             8 => entry.packed.saturating_mul(DEFLATE_GAIN),
             method => {
-                return Err(ZipError::Method {
-                    name: name(),
-                    method,
-                });
+                return Err(Error::unsupported(format!(
+                    "entry `{name}` is packed with method {method}; only 0 (stored) and 8 (deflate) can be read"
+                )));
             }
         };
         let local = self.at(entry.offset, LOCAL as u64, "local header")?;
         let start = self.data_start(entry, &local);
-        let start = start.ok_or(ZipError::Damaged("local header"))?;
+        let start = start.ok_or_else(|| damaged("local header"))?;
         if entry.size > most {
-            return Err(ZipError::Promise {
-                name: name(),
-                size: entry.size,
-                packed: entry.packed,
-            });
+            return Err(Error::malformed(format!(
+                "entry `{name}` claims {} bytes, but only {} packed bytes are there",
+                entry.size, entry.packed
+            )));
         }
-        self.file.seek(SeekFrom::Start(start))?;
+        self.file.seek(SeekFrom::Start(start)).map_err(unreadable)?;
         let packed = BufReader::new(self.file.take(entry.packed));
         Ok(if entry.method == 0 {
             Box::new(packed.take(entry.size))
@@ -159,7 +121,7 @@ impl<R: Read + Seek> Archive<R> {
     }
 
     /// Offset and size of the central directory.
-    fn directory(&mut self) -> Result<[u64; 2], ZipError> {
+    fn directory(&mut self) -> Result<[u64; 2], Error> {
         let tail_length = self
             .length
             .min((END + LOCATOR + usize::from(u16::MAX)) as u64);
@@ -167,8 +129,10 @@ impl<R: Read + Seek> Archive<R> {
         let end = (0..=tail.len().saturating_sub(END))
             .rev()
             .find(|&at| is_end(&tail[at..]))
-            .ok_or(ZipError::NoEnd)?;
-        let damaged = || ZipError::Damaged("end record");
+            .ok_or_else(|| {
+                Error::malformed("it has no list of entries at its end\nhint: the file is cut short; fetch it again")
+            })?;
+        let damaged = || damaged("end record");
         let field = |at, size| number(&tail[end..], at, size).ok_or_else(damaged);
         let [size, offset] = [field(12, 4)?, field(16, 4)?];
         let locator = &tail[end.saturating_sub(LOCATOR)..end];
@@ -185,16 +149,37 @@ impl<R: Read + Seek> Archive<R> {
     }
 
     /// The bytes of a part of the file, which has to lie within it.
-    fn at(&mut self, offset: u64, size: u64, what: &'static str) -> Result<Vec<u8>, ZipError> {
+    fn at(&mut self, offset: u64, size: u64, what: &'static str) -> Result<Vec<u8>, Error> {
         let end = offset.checked_add(size);
         if end.is_none_or(|end| end > self.length) || size > MAX_DIRECTORY {
-            return Err(ZipError::Damaged(what));
+            return Err(damaged(what));
         }
         let mut bytes = vec![0; size as usize];
-        self.file.seek(SeekFrom::Start(offset))?;
-        self.file.read_exact(&mut bytes)?;
+        self.file
+            .seek(SeekFrom::Start(offset))
+            .map_err(unreadable)?;
+        self.file.read_exact(&mut bytes).map_err(unreadable)?;
         Ok(bytes)
     }
+}
+
+fn unreadable(source: io::Error) -> Error {
+    Error::read(source.to_string()).because(source)
+}
+
+/// Names the archive in what is wrong with it.
+pub(crate) fn in_archive(path: &Path) -> impl Fn(Error) -> Error + Copy + '_ {
+    move |error| {
+        error.within(format_args!(
+            "could not read the archive `{}`",
+            path.display()
+        ))
+    }
+}
+
+/// Of a part that lies outside the file or is not what it should be.
+pub(crate) fn damaged(what: &str) -> Error {
+    Error::malformed(format!("its {what} is damaged\nhint: fetch the file again"))
 }
 
 /// Whether these bytes are an end record up to the last byte of its comment.

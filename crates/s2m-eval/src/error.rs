@@ -3,17 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_core::labels::LabelsError;
-use s2m_core::query::QueryError;
 use s2m_core::setting::Setting;
-use s2m_data::idx::IdxError;
-use s2m_data::npy::NpyError;
-use s2m_data::picture_file::PictureError;
-use s2m_data::picture_folder::PictureFolderError;
-use s2m_model::disk::LockError;
-use s2m_model::judge::JudgeError;
-use s2m_model::networks::NetworkError;
-use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
 /// Why items cannot be evaluated.
@@ -122,11 +112,8 @@ pub enum Error {
         /// The labels there are.
         labels: Vec<String>,
         /// What is wrong.
-        source: QueryError,
+        source: s2m_core::Error,
     },
-    /// Labels are not names.
-    #[error(transparent)]
-    LabelNames(#[from] LabelsError),
     /// Features cannot be kept.
     #[error("could not keep features in `{}`: {source}\nhint: {} keeps none, and {} keeps them elsewhere", .folder.display(), Setting("no_cache"), Setting("cache").to("DIR"))]
     Cache {
@@ -135,39 +122,24 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A folder of pictures is not usable.
+    /// A folder of pictures, an array or an idx file is not usable.
     #[error(transparent)]
-    Folder(#[from] PictureFolderError),
+    Data(#[from] s2m_data::Error),
     /// A picture cannot be read.
     #[error("{}\nhint: {} leaves out what cannot be read, and counts it", .0, Setting("skip_bad"))]
-    Picture(#[from] PictureError),
-    /// An array cannot be read.
-    #[error(transparent)]
-    Npy(#[from] NpyError),
-    /// An idx file cannot be read.
-    #[error(transparent)]
-    Idx(#[from] IdxError),
+    Picture(s2m_data::Error),
     /// Items cannot be drawn or written.
     #[error(transparent)]
     S2m(Box<s2m::Error>),
     /// A picture cannot be drawn.
     #[error(transparent)]
     Drawing(#[from] s2m_show::Error),
-    /// A query is not usable.
+    /// Labels or a query are not usable.
     #[error(transparent)]
-    Query(#[from] QueryError),
-    /// ONNX Runtime is not usable.
+    Core(#[from] s2m_core::Error),
+    /// A network, ONNX Runtime or a place on disk is not usable.
     #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// A network of a bundle failed.
-    #[error(transparent)]
-    Run(#[from] NetworkError),
-    /// A feature network or referee is not usable.
-    #[error(transparent)]
-    Judge(#[from] JudgeError),
-    /// Somebody else writes there.
-    #[error(transparent)]
-    Lock(#[from] LockError),
+    Model(#[from] s2m_model::Error),
     /// A setting is out of its range or makes no sense here.
     #[error("{0}")]
     Setting(String),

@@ -14,7 +14,7 @@ use s2m_data::idx;
 use s2m_data::npy::{self, Array, Precise, Values};
 use s2m_data::picture_file::{Channels, Picture};
 use s2m_data::picture_folder::{BadPictures, PictureFolder};
-use s2m_metrics::features::{Features, FeaturesError};
+use s2m_metrics::features::{Features, Row};
 use s2m_model::disk::read_plain_text;
 use serde::Deserialize;
 
@@ -119,8 +119,18 @@ impl GivenRows {
         }
     }
 
+    /// The first value that metrics do not take: its row, its place there, and what it is.
+    pub fn unusable(&self) -> Option<(usize, usize, f64)> {
+        let values = match self {
+            Self::Single(rows) => Row::Single(&rows.values),
+            Self::Double(rows) => Row::Double(&rows.values),
+        };
+        let at = values.unusable()?;
+        Some((at / self.width(), at % self.width(), values.at(at)))
+    }
+
     /// As metrics take them.
-    pub fn features(&self) -> Result<Features<'_>, FeaturesError> {
+    pub fn features(&self) -> Result<Features<'_>, s2m_metrics::Error> {
         match self {
             Self::Single(rows) => Features::new(&rows.values, rows.width),
             Self::Double(rows) => Features::of_doubles(&rows.values, rows.width),
@@ -197,7 +207,7 @@ impl Pictures {
     /// One picture.
     pub fn read(&self, at: usize) -> Result<Picture, Error> {
         match self {
-            Self::Folder { folder, kept } => Ok(folder.read(kept[at])?),
+            Self::Folder { folder, kept } => folder.read(kept[at]).map_err(Error::Picture),
             Self::Held { bytes, shape } => {
                 let [height, width, channels] = *shape;
                 let size: usize = shape.iter().product();
@@ -332,7 +342,7 @@ fn names(folder: &PictureFolder, kept: &[usize]) -> Vec<String> {
 fn readable(folder: &PictureFolder) -> Result<(Vec<usize>, Vec<String>), Error> {
     let (mut kept, mut skipped) = (Vec::new(), Vec::new());
     for batch in folder.batches(TRIED, BadPictures::Skip, |_| ()) {
-        let batch = batch?;
+        let batch = batch.map_err(Error::Picture)?;
         kept.extend(batch.items.iter().map(|(at, ())| *at));
         skipped.extend(batch.skipped.iter().map(ToString::to_string));
     }

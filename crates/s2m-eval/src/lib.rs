@@ -24,7 +24,6 @@ use s2m::progress::Progress;
 use s2m::session::Machine;
 use s2m_core::labels::LabelSet;
 use s2m_core::query::Query;
-use s2m_metrics::features::FeaturesError;
 use s2m_model::disk::check_replaceable;
 use s2m_model::runtime::Runtime;
 
@@ -212,7 +211,7 @@ fn check_kinds(
             });
         }
         if let Items::Rows(rows) = &set.items
-            && let Err(FeaturesError::NotFinite { row, column, value }) = rows.features()
+            && let Some((row, column, value)) = rows.unusable()
         {
             return Err(Error::Values {
                 path: set.path.clone(),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use s2m_data::resize::Filter;
 use s2m_model::bundle::sha256;
 use s2m_model::disk::{read_plain, read_plain_text};
-use s2m_model::judge::{Judge, JudgeError, outputs_of};
+use s2m_model::judge::{Judge, no_output, outputs_of};
 use s2m_model::networks::RunSettings;
 use s2m_model::runtime::Runtime;
 use serde::{Deserialize, Serialize};
@@ -146,7 +146,7 @@ impl EvalNetwork {
             (&settings.classes, &classes),
         ] {
             if let (Some(name), None) = (name, found) {
-                return Err(no_output(file, name.clone(), &outputs));
+                return Err(no_output(&file, name, outputs.iter().map(|(name, _)| name)).into());
             }
         }
         let missing = match wanted {
@@ -154,7 +154,7 @@ impl EvalNetwork {
             Wanted::Classes => classes.is_none().then_some("class_logits"),
         };
         if let Some(name) = missing {
-            return Err(no_output(file, name.to_owned(), &outputs));
+            return Err(no_output(&file, name, outputs.iter().map(|(name, _)| name)).into());
         }
         let asked: Vec<&str> = [&features, &classes]
             .into_iter()
@@ -223,15 +223,6 @@ impl EvalNetwork {
         let settings = serde_json::to_string(&self.settings).expect("settings have plain fields");
         sha256(format!("{} {settings}", self.judge.sha256()).as_bytes())
     }
-}
-
-fn no_output(file: String, name: String, outputs: &[(String, usize)]) -> Error {
-    JudgeError::NoOutput {
-        file,
-        name,
-        found: outputs.iter().map(|(name, _)| name.clone()).collect(),
-    }
-    .into()
 }
 
 /// Whether the widest output is taken where no name helps.

@@ -326,8 +326,7 @@ impl Work<'_> {
             let recipe = s2m_data::recipe::LabellingRecipe::OneOf { weights: None };
             let shown = recipe
                 .view(test.labels.len())
-                .positives(test, &each, seed)
-                .map_err(s2m_data::recipe::RecipeError::from)?;
+                .positives(test, &each, seed)?;
             let once: Vec<Positive> = each
                 .iter()
                 .map(|&item| Positive { item, label: 0 })

@@ -3,18 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_core::labels::LabelsError;
-use s2m_core::query::QueryError;
-use s2m_core::weight::WeightingError;
-use s2m_data::recipe::RecipeError;
-use s2m_metrics::features::FeaturesError;
-use s2m_metrics::fid::FidError;
-use s2m_metrics::total_variation::TotalVariationError;
-use s2m_model::bundle::BundleError;
-use s2m_model::disk::ScratchError;
-use s2m_model::judge::JudgeError;
-use s2m_model::networks::NetworkError;
-use s2m_model::runtime::RuntimeError;
 use thiserror::Error;
 
 use crate::names;
@@ -78,28 +66,9 @@ pub enum Error {
         /// Which seed.
         seed: u64,
     },
-    /// Classes of a run file do not work.
+    /// A metric cannot be computed.
     #[error(transparent)]
-    Labels(#[from] LabelsError),
-    /// A distance between histogram and density cannot be computed.
-    #[error(transparent)]
-    TotalVariation(#[from] TotalVariationError),
-    /// A referee's features are not usable.
-    #[error("the referee's features on {data}: {source}")]
-    Features {
-        /// Which data set.
-        data: String,
-        /// What is wrong.
-        source: FeaturesError,
-    },
-    /// FID† cannot be computed.
-    #[error("FID† on {data}: {source}")]
-    Fid {
-        /// Which data set.
-        data: String,
-        /// What is wrong.
-        source: FidError,
-    },
+    Metric(#[from] s2m_metrics::Error),
     /// Nothing can be drawn.
     #[error(transparent)]
     S2m(Box<s2m::Error>),
@@ -109,30 +78,15 @@ pub enum Error {
     /// Nothing can be measured.
     #[error(transparent)]
     Eval(#[from] s2m_eval::Error),
-    /// A bundle is not usable.
+    /// A bundle, a network, ONNX Runtime or a place on disk is not usable.
     #[error(transparent)]
-    Bundle(#[from] BundleError),
-    /// A query is not usable.
+    Model(#[from] s2m_model::Error),
+    /// Labels or a query are not usable, or settings do not fit it.
     #[error(transparent)]
-    Query(#[from] QueryError),
-    /// Settings do not fit a query.
-    #[error(transparent)]
-    Weighting(#[from] WeightingError),
-    /// Numbers that memory does not hold cannot be read.
-    #[error(transparent)]
-    Scratch(#[from] ScratchError),
-    /// ONNX Runtime is not usable.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// A network failed.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// A referee is not usable.
-    #[error(transparent)]
-    Judge(#[from] JudgeError),
+    Core(#[from] s2m_core::Error),
     /// Data cannot be had.
     #[error(transparent)]
-    Data(#[from] RecipeError),
+    Data(#[from] s2m_data::Error),
     /// Nothing can be trained or fitted.
     #[error(transparent)]
     Fit(#[from] s2m_fit::Error),
@@ -167,6 +121,15 @@ impl From<s2m::Error> for Error {
 }
 
 impl Error {
+    /// Names the data in what is wrong with a referee's features on it.
+    pub(crate) fn features(data: &str) -> impl Fn(s2m_metrics::Error) -> Self + Copy + '_ {
+        move |error| {
+            error
+                .within(format_args!("the referee's features on {data}"))
+                .into()
+        }
+    }
+
     /// Names the path in an error of writing.
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Write {

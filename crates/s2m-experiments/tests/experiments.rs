@@ -20,7 +20,7 @@ use s2m_model::manifest::{
     LabellingEntry, LabellingModel, LatentEntry, LayoutName, Manifest, OutputsEntry, Prior,
     Provenance,
 };
-use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+use s2m_model::onnx::{Element, GraphBuilder};
 use s2m_runs::{Outline, folder};
 use s2m_testkit::exact;
 
@@ -231,7 +231,7 @@ fn the_illustration_measures_the_overlap() {
 }
 
 /// Class logits from six pixels each and features of the first few pixels.
-fn referee() -> Result<Vec<u8>, GraphError> {
+fn referee() -> Result<Vec<u8>, s2m_model::Error> {
     let mut g = GraphBuilder::new("referee");
     let x = g.input("x", &[1, SIDE, SIDE], Element::F32)?;
     let x = g.flatten(&x)?;
@@ -259,7 +259,7 @@ fn pictures(stage: &str) -> exact::Files {
     bundle::files(&manifest(item, PIXELS, conditional), generator, classifier).unwrap()
 }
 
-fn picture_generator(conditional: bool) -> Result<Vec<u8>, GraphError> {
+fn picture_generator(conditional: bool) -> Result<Vec<u8>, s2m_model::Error> {
     let mut g = GraphBuilder::new("pictures");
     let mut x = g.input("z", &[PIXELS], Element::F32)?;
     if conditional {
@@ -275,7 +275,7 @@ fn picture_generator(conditional: bool) -> Result<Vec<u8>, GraphError> {
     Ok(g.to_bytes())
 }
 
-fn picture_classifier(conditional: bool) -> Result<Vec<u8>, GraphError> {
+fn picture_classifier(conditional: bool) -> Result<Vec<u8>, s2m_model::Error> {
     let mut g = GraphBuilder::new("judge");
     let x = g.input("x", &[1, SIDE, SIDE], Element::F32)?;
     let x = g.flatten(&x)?;

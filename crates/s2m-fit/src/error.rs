@@ -4,11 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use s2m_core::setting::Setting;
-use s2m_data::recipe::RecipeError;
-use s2m_model::bundle::BundleError;
-use s2m_model::disk::{LockError, StagingError};
-use s2m_model::probe::ProbeError;
-use s2m_model::runtime::RuntimeError;
 use s2m_runs::PROGRAM;
 use thiserror::Error;
 
@@ -18,9 +13,9 @@ pub(crate) const LIBRARY: &str = "lib/libtorch_cpu.so";
 /// Why nothing can be fitted.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The generator is not usable.
+    /// A generator, a bundle, ONNX Runtime or a place on disk is not usable.
     #[error(transparent)]
-    Generator(#[from] ProbeError),
+    Model(#[from] s2m_model::Error),
     /// Generator and data do not go together.
     #[error("the generator makes {made}, the data holds {held}")]
     Mismatch {
@@ -84,24 +79,12 @@ pub enum Error {
     /// A model cannot be opened, or a bundle not written.
     #[error(transparent)]
     S2m(Box<s2m::Error>),
-    /// A bundle is not usable.
-    #[error(transparent)]
-    Bundle(#[from] BundleError),
     /// Data cannot be had.
     #[error(transparent)]
-    Data(#[from] RecipeError),
+    Data(#[from] s2m_data::Error),
     /// Data of no known form.
     #[error("`{}` is no data of a form that is detected: a folder with a folder of images per label, a folder with `metadata.csv` or `metadata.jsonl`, or a recipe (.toml)\nhint: docs/fitting.md lists all forms of data and their recipes", .0.display())]
     UnknownData(PathBuf),
-    /// ONNX Runtime is not usable.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// The bundle's folder cannot be made.
-    #[error(transparent)]
-    Staging(#[from] StagingError),
-    /// Somebody else writes there.
-    #[error(transparent)]
-    Lock(#[from] LockError),
     /// A setting is out of its range or makes no sense here.
     #[error("{0}")]
     Setting(String),

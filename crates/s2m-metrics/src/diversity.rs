@@ -8,29 +8,17 @@
 //! The duplicate rate is the share of items with at least one other item within a given distance; at
 //! distance 0, with an equal one. It is decided in double precision.
 
-use thiserror::Error;
-
 use crate::bootstrap::{Estimate, leave_one_out_error};
-use crate::features::{Features, SizeError};
+use crate::error::Error;
+use crate::features::{Features, check_items};
 use crate::pairs::{Block, Side, within};
 
 /// A distance is measured again where its bounds are farther apart than this share of it.
 const CLOSE: f32 = 1.0 / 16.0;
 
-/// Why there is no diversity or duplicate rate.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum DiversityError {
-    /// Too few items.
-    #[error(transparent)]
-    Size(#[from] SizeError),
-    /// No distance.
-    #[error("duplicates lie within a distance of 0 or more, got {0}")]
-    Distance(f64),
-}
-
 /// Mean distance over all pairs of different items.
-pub fn mean_distance(items: Features<'_>) -> Result<Estimate, DiversityError> {
-    SizeError::check_items("the mean pairwise distance", "generated", items, 3)?;
+pub fn mean_distance(items: Features<'_>) -> Result<Estimate, Error> {
+    check_items("the mean pairwise distance", "generated", items, 3)?;
     let [side] = Side::together([items]);
     let mut sums = vec![0.0; side.items()];
     for (rows, columns) in within(&side, distance_sums) {
@@ -79,9 +67,11 @@ fn distance_sums(block: &Block<'_>) -> (Sums, Sums) {
 }
 
 /// Share of items with another one within `distance`; 0 where there are no items.
-pub fn duplicate_rate(items: Features<'_>, distance: f64) -> Result<f64, DiversityError> {
+pub fn duplicate_rate(items: Features<'_>, distance: f64) -> Result<f64, Error> {
     if distance.is_nan() || distance < 0.0 {
-        return Err(DiversityError::Distance(distance));
+        return Err(Error::setting(format!(
+            "duplicates lie within a distance of 0 or more, got {distance}"
+        )));
     }
     let [side] = Side::together([items]);
     let mut repeated = vec![false; side.items()];

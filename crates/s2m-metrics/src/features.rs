@@ -2,91 +2,33 @@
 
 use std::ops::Range;
 
-use thiserror::Error;
+use crate::error::Error;
 
-/// Why numbers are not features.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum FeaturesError {
-    /// Rows without columns.
-    #[error("features need a width of at least 1")]
-    NoWidth,
-    /// The last row is not whole.
-    #[error("{values} values are not whole rows of {width}")]
-    Ragged {
-        /// Number of values.
-        values: usize,
-        /// Values in a row.
-        width: usize,
-    },
-    /// A value is not finite, or so large that squares and cubes of it would not be.
-    #[error("feature {column} of item {row} is {value}")]
-    NotFinite {
-        /// Which item.
-        row: usize,
-        /// Which feature.
-        column: usize,
-        /// The offending value.
-        value: f64,
-    },
-}
-
-/// Why features do not suit a metric.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SizeError {
-    /// The two sides come from different networks or layers.
-    #[error("real features are {real} wide and generated ones {generated}")]
-    Width {
-        /// Width of the real side.
-        real: usize,
-        /// Width of the generated side.
-        generated: usize,
-    },
-    /// A side has too few items.
-    #[error("{metric} needs at least {needed} {side} items, got {items}")]
-    TooFew {
-        /// Which metric.
-        metric: &'static str,
-        /// `real`, `generated` or `training`.
-        side: &'static str,
-        /// Items on that side.
-        items: usize,
-        /// The fewest that will do.
-        needed: usize,
-    },
-}
-
-impl SizeError {
-    /// Both sides must be of one width.
-    pub(crate) fn check_widths(
-        real: Features<'_>,
-        generated: Features<'_>,
-    ) -> Result<(), SizeError> {
-        let (real, generated) = (real.width(), generated.width());
-        if real == generated {
-            Ok(())
-        } else {
-            Err(SizeError::Width { real, generated })
-        }
+/// Both sides must be of one width.
+pub(crate) fn check_widths(real: usize, generated: usize) -> Result<(), Error> {
+    if real == generated {
+        Ok(())
+    } else {
+        Err(Error::mismatch(format!(
+            "real features are {real} wide and generated ones {generated}"
+        )))
     }
+}
 
-    /// A side must have at least `needed` items.
-    pub(crate) fn check_items(
-        metric: &'static str,
-        side: &'static str,
-        features: Features<'_>,
-        needed: usize,
-    ) -> Result<(), SizeError> {
-        let items = features.items();
-        if items >= needed {
-            Ok(())
-        } else {
-            Err(SizeError::TooFew {
-                metric,
-                side,
-                items,
-                needed,
-            })
-        }
+/// A side must have at least `needed` items.
+pub(crate) fn check_items(
+    metric: &str,
+    side: &str,
+    features: Features<'_>,
+    needed: usize,
+) -> Result<(), Error> {
+    let items = features.items();
+    if items >= needed {
+        Ok(())
+    } else {
+        Err(Error::too_few(format!(
+            "{metric} needs at least {needed} {side} items, got {items}"
+        )))
     }
 }
 
@@ -129,6 +71,12 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// The first place of a value that is not a number, or beyond what 32 bits can hold.
+    pub fn unusable(self) -> Option<usize> {
+        let within = |value: f64| value.abs() <= f32::MAX.into();
+        self.iter().position(|value| !within(value))
+    }
+
     /// Every value.
     pub fn iter(self) -> impl ExactSizeIterator<Item = f64> + Clone + use<'a> {
         (0..self.len()).map(move |place| self.at(place))
@@ -137,31 +85,33 @@ impl<'a> Row<'a> {
 
 impl<'a> Features<'a> {
     /// Rows of `width` values each.
-    pub fn new(values: &'a [f32], width: usize) -> Result<Self, FeaturesError> {
+    pub fn new(values: &'a [f32], width: usize) -> Result<Self, Error> {
         Self::of(Row::Single(values), width)
     }
 
     /// Rows of `width` values of 64 bits each, none beyond what 32 bits can hold.
-    pub fn of_doubles(values: &'a [f64], width: usize) -> Result<Self, FeaturesError> {
+    pub fn of_doubles(values: &'a [f64], width: usize) -> Result<Self, Error> {
         Self::of(Row::Double(values), width)
     }
 
-    fn of(values: Row<'a>, width: usize) -> Result<Self, FeaturesError> {
+    fn of(values: Row<'a>, width: usize) -> Result<Self, Error> {
         if width == 0 {
-            return Err(FeaturesError::NoWidth);
+            return Err(Error::mismatch("features need a width of at least 1"));
         }
         if !values.len().is_multiple_of(width) {
             let values = values.len();
-            return Err(FeaturesError::Ragged { values, width });
+            return Err(Error::mismatch(format!(
+                "{values} values are not whole rows of {width}"
+            )));
         }
-        let within = |value: f64| value.abs() <= f32::MAX.into();
-        match values.iter().position(|value| !within(value)) {
+        match values.unusable() {
             None => Ok(Self { values, width }),
-            Some(at) => Err(FeaturesError::NotFinite {
-                row: at / width,
-                column: at % width,
-                value: values.at(at),
-            }),
+            Some(at) => Err(Error::value(format!(
+                "feature {} of item {} is {}",
+                at % width,
+                at / width,
+                values.at(at)
+            ))),
         }
     }
 

@@ -20,10 +20,10 @@
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::{Accum, Mat, MatRef, Par, Side};
-use thiserror::Error;
 
 use crate::bootstrap::leave_one_out_error;
-use crate::features::{Features, Row};
+use crate::error::Error;
+use crate::features::{Features, Row, check_widths};
 
 /// Rows that enter the covariance at a time, so that only these are held as doubles.
 const BLOCK: usize = 1024;
@@ -34,38 +34,8 @@ pub const GROUPS: usize = 20;
 /// Two-sided 95 % point of Student's distribution with `GROUPS − 1` degrees of freedom.
 const T_95: f64 = 2.093_024_054_408_308_7;
 
-/// Why there is no distance.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum FidError {
-    /// The two sides come from different networks or layers.
-    #[error("real features are {real} wide and generated ones {generated}")]
-    Width {
-        /// Width of the real side.
-        real: usize,
-        /// Width of the generated side.
-        generated: usize,
-    },
-    /// The covariance would be singular.
-    #[error(
-        "FID on {width} features is not meaningful with {items} {side} items: it needs at least {}, \
-         KID needs 3",
-        .width + 1
-    )]
-    TooFew {
-        /// `real` or `generated`.
-        side: &'static str,
-        /// Items on that side.
-        items: usize,
-        /// Features per item.
-        width: usize,
-    },
-    /// The eigenvalues of a covariance were not found.
-    #[error("the eigenvalues of the covariance did not converge")]
-    NoConvergence,
-}
-
 /// The Fréchet distance of `generated` from `real`; smaller is better.
-pub fn fid(real: Features<'_>, generated: Features<'_>) -> Result<f64, FidError> {
+pub fn fid(real: Features<'_>, generated: Features<'_>) -> Result<f64, Error> {
     check_widths(real.width(), generated.width())?;
     let [real, generated] = both(|side| match side {
         0 => Gaussian::fit("real", real),
@@ -98,15 +68,12 @@ impl FidEstimate {
 /// The Fréchet distance and its standard error, at the cost of 21 distances.
 ///
 /// Every 20th item goes into the same group. Each side must have enough items without a group.
-pub fn fid_with_error(
-    real: Features<'_>,
-    generated: Features<'_>,
-) -> Result<FidEstimate, FidError> {
+pub fn fid_with_error(real: Features<'_>, generated: Features<'_>) -> Result<FidEstimate, Error> {
     check_widths(real.width(), generated.width())?;
     let sides = [("real", real), ("generated", generated)];
     for (side, features) in sides {
         let largest = features.items().div_ceil(GROUPS);
-        check_items(side, features.items() - largest, features.width())?;
+        check_enough(side, features.items() - largest, features.width())?;
     }
     let [whole_real, whole_generated] = both(|side| Gaussian::fit(sides[side].0, sides[side].1));
     let whole = [whole_real?, whole_generated?];
@@ -125,20 +92,19 @@ pub fn fid_with_error(
     })
 }
 
-fn check_widths(real: usize, generated: usize) -> Result<(), FidError> {
-    if real == generated {
-        Ok(())
-    } else {
-        Err(FidError::Width { real, generated })
-    }
-}
-
-fn check_items(side: &'static str, items: usize, width: usize) -> Result<(), FidError> {
+fn check_enough(side: &'static str, items: usize, width: usize) -> Result<(), Error> {
     if items > width {
         Ok(())
     } else {
-        Err(FidError::TooFew { side, items, width })
+        Err(Error::too_few(format!(
+            "FID on {width} features is not meaningful with {items} {side} items: it needs at least {}, KID needs 3",
+            width + 1
+        )))
     }
+}
+
+fn no_convergence() -> Error {
+    Error::no_convergence("the eigenvalues of the covariance did not converge")
 }
 
 /// Does something for two sides or halves at the same time.
@@ -159,8 +125,8 @@ pub struct Gaussian {
 
 impl Gaussian {
     /// Fits the features of a side, `real` or `generated`, of more items than features.
-    pub fn fit(side: &'static str, features: Features<'_>) -> Result<Self, FidError> {
-        check_items(side, features.items(), features.width())?;
+    pub fn fit(side: &'static str, features: Features<'_>) -> Result<Self, Error> {
+        check_enough(side, features.items(), features.width())?;
         Ok(Self::of(features))
     }
 
@@ -207,14 +173,14 @@ impl Gaussian {
     }
 
     /// The Fréchet distance from another fit.
-    pub fn distance(&self, other: &Self) -> Result<f64, FidError> {
+    pub fn distance(&self, other: &Self) -> Result<f64, Error> {
         check_widths(self.mean.len(), other.mean.len())?;
         let apart = self.mean.iter().zip(&other.mean);
         let apart: f64 = apart.map(|(r, g)| (r - g) * (r - g)).sum();
         let (a, b) = (self.covariance.as_ref(), other.covariance.as_ref());
         let distance = apart + trace(a) + trace(b) - 2.0 * trace_of_root(a, b)?;
         if !distance.is_finite() {
-            return Err(FidError::NoConvergence);
+            return Err(no_convergence());
         }
         // Equal sides may come out a rounding error below zero.
         Ok(distance.max(0.0))
@@ -267,25 +233,25 @@ fn trace(matrix: MatRef<'_, f64>) -> f64 {
 ///
 /// With any `F` such that `A = F Fᵀ`, the matrix under the root has the eigenvalues of `Fᵀ B F`, so
 /// the root of `A` itself is never formed.
-fn trace_of_root(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Result<f64, FidError> {
+fn trace_of_root(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Result<f64, Error> {
     let factor = factor(a)?;
     let inner = product(factor.transpose(), product(b, factor.as_ref()).as_ref());
     let values = inner
         .self_adjoint_eigenvalues(Side::Lower)
-        .map_err(|_| FidError::NoConvergence)?;
+        .map_err(|_| no_convergence())?;
     // Unlike `max`, this lets a value that is not a number through, to be found.
     let root = |v: &f64| if *v < 0.0 { 0.0 } else { v.sqrt() };
     Ok(values.iter().map(root).sum())
 }
 
 /// Some `F` with `F Fᵀ = A`: Cholesky's, or `U S^½` of `A = U S Uᵀ` where a direction has no variance.
-fn factor(a: MatRef<'_, f64>) -> Result<Mat<f64>, FidError> {
+fn factor(a: MatRef<'_, f64>) -> Result<Mat<f64>, Error> {
     if let Ok(cholesky) = a.llt(Side::Lower) {
         return Ok(cholesky.L().to_owned());
     }
     let eigen = a
         .self_adjoint_eigen(Side::Lower)
-        .map_err(|_| FidError::NoConvergence)?;
+        .map_err(|_| no_convergence())?;
     let roots = eigen.S().column_vector().iter().map(|s| s.max(0.0).sqrt());
     let roots: Vec<f64> = roots.collect();
     let scaled = |i, j| eigen.U()[(i, j)] * roots[j];

@@ -16,9 +16,8 @@
 use s2m_core::streams::metrics;
 use std::num::NonZeroUsize;
 
-use thiserror::Error;
-
 use crate::bootstrap::{Bootstrap, central_95};
+use crate::error::Error;
 use crate::features::{Features, Row};
 
 /// Splits of the original score.
@@ -26,37 +25,6 @@ pub const DEFAULT_SPLITS: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not
 
 /// How far the probabilities of an item may sum from 1: they may come in single precision.
 const SUM_TOLERANCE: f64 = 1e-3;
-
-/// Why there is no score.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum InceptionScoreError {
-    /// A split would be empty.
-    #[error("an Inception score over {splits} splits needs at least {splits} items, got {items}")]
-    TooFew {
-        /// Number of splits.
-        splits: usize,
-        /// Number of items.
-        items: usize,
-    },
-    /// A probability is none.
-    #[error("the probability of class {class} for item {item} is {value}")]
-    NotAProbability {
-        /// Which item.
-        item: usize,
-        /// Which class.
-        class: usize,
-        /// Its value.
-        value: f32,
-    },
-    /// An item's classes leave something out.
-    #[error("the probabilities of item {item} sum to {sum}, not to 1")]
-    Sum {
-        /// Which item.
-        item: usize,
-        /// Their sum.
-        sum: f64,
-    },
-}
 
 /// What a classifier says of each item, one column per class.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -115,14 +83,16 @@ impl InceptionScore {
 pub fn inception_score(
     scores: ClassScores<'_>,
     splits: NonZeroUsize,
-) -> Result<InceptionScore, InceptionScoreError> {
+) -> Result<InceptionScore, Error> {
     let splits = splits.get();
     let rows = match scores {
         ClassScores::Logits(rows) | ClassScores::Probabilities(rows) => rows,
     };
     let items = rows.items();
     if items < splits {
-        return Err(InceptionScoreError::TooFew { splits, items });
+        return Err(Error::too_few(format!(
+            "an Inception score over {splits} splits needs at least {splits} items, got {items}"
+        )));
     }
     let log_probabilities = match scores {
         ClassScores::Logits(rows) => rows.rows().map(log_softmax).collect(),
@@ -149,15 +119,19 @@ fn log_softmax(logits: Row<'_>) -> Vec<f64> {
     logits.map(|logit| logit - total).collect()
 }
 
-fn log_checked(rows: Features<'_>) -> Result<Vec<Vec<f64>>, InceptionScoreError> {
+fn log_checked(rows: Features<'_>) -> Result<Vec<Vec<f64>>, Error> {
     let check = |(item, row): (usize, Row<'_>)| {
         if let Some(class) = row.iter().position(|p| !(0.0..=1.0).contains(&p)) {
             let value = row.at(class) as f32;
-            return Err(InceptionScoreError::NotAProbability { item, class, value });
+            return Err(Error::value(format!(
+                "the probability of class {class} for item {item} is {value}"
+            )));
         }
         let sum: f64 = row.iter().sum();
         if (sum - 1.0).abs() > SUM_TOLERANCE {
-            return Err(InceptionScoreError::Sum { item, sum });
+            return Err(Error::value(format!(
+                "the probabilities of item {item} sum to {sum}, not to 1"
+            )));
         }
         Ok(row.iter().map(f64::ln).collect())
     };

@@ -32,17 +32,17 @@
 
 use s2m_core::proposals::{Proposals, Purpose};
 use s2m_core::streams::metrics;
-use thiserror::Error;
 
 use crate::bootstrap::{Estimate, leave_one_out_error};
-use crate::features::{Features, SizeError};
+use crate::error::Error;
+use crate::features::{Features, check_items, check_widths};
 use crate::pairs::{Block, Side, across, within};
 
 /// Fewest items of a side: the jackknife leaves one out, and pairs need two.
 const FEWEST: usize = 3;
 
 /// The distance of `generated` from `real` over all pairs; smaller is better.
-pub fn kid(real: Features<'_>, generated: Features<'_>) -> Result<Estimate, SizeError> {
+pub fn kid(real: Features<'_>, generated: Features<'_>) -> Result<Estimate, Error> {
     check(real, generated)?;
     let [real, generated] = Side::together([real, generated]);
     let sums = KernelSums {
@@ -54,10 +54,10 @@ pub fn kid(real: Features<'_>, generated: Features<'_>) -> Result<Estimate, Size
 }
 
 /// Both sides are of one width and large enough.
-pub(crate) fn check(real: Features<'_>, generated: Features<'_>) -> Result<(), SizeError> {
-    SizeError::check_widths(real, generated)?;
-    SizeError::check_items("KID", "real", real, FEWEST)?;
-    SizeError::check_items("KID", "generated", generated, FEWEST)
+pub(crate) fn check(real: Features<'_>, generated: Features<'_>) -> Result<(), Error> {
+    check_widths(real.width(), generated.width())?;
+    check_items("KID", "real", real, FEWEST)?;
+    check_items("KID", "generated", generated, FEWEST)
 }
 
 /// Sums of the kernel over a block, for its rows and for its columns.
@@ -184,38 +184,15 @@ pub struct SubsetKid {
     pub deviation: f64,
 }
 
-/// Why there is no distance over subsets.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SubsetError {
-    /// The sides do not suit.
-    #[error(transparent)]
-    Size(#[from] SizeError),
-    /// Nothing to average.
-    #[error("KID over subsets needs at least one subset")]
-    NoSubsets,
-    /// A subset names an item that is not there.
-    #[error("subset {subset} names {side} item {item} of {items}")]
-    OutOfRange {
-        /// Which subset.
-        subset: usize,
-        /// `real` or `generated`.
-        side: &'static str,
-        /// The offending number.
-        item: usize,
-        /// Items on that side.
-        items: usize,
-    },
-}
-
 /// Mean and deviation of the distance over given subsets of two items or more.
 pub fn kid_over_subsets(
     real: Features<'_>,
     generated: Features<'_>,
     subsets: &[Subset],
-) -> Result<SubsetKid, SubsetError> {
-    SizeError::check_widths(real, generated)?;
+) -> Result<SubsetKid, Error> {
+    check_widths(real.width(), generated.width())?;
     if subsets.is_empty() {
-        return Err(SubsetError::NoSubsets);
+        return Err(Error::setting("KID over subsets needs at least one subset"));
     }
     let mut distances = Vec::with_capacity(subsets.len());
     for (number, subset) in subsets.iter().enumerate() {
@@ -223,8 +200,8 @@ pub fn kid_over_subsets(
         let y = gather("generated", generated, number, &subset.generated)?;
         let of = |values| Features::of_doubles(values, real.width()).expect("rows of features");
         let (x, y) = (of(&x), of(&y));
-        SizeError::check_items("a subset of KID", "real", x, 2)?;
-        SizeError::check_items("a subset of KID", "generated", y, 2)?;
+        check_items("a subset of KID", "real", x, 2)?;
+        check_items("a subset of KID", "generated", y, 2)?;
         let [x, y] = Side::together([x, y]);
         let sums = KernelSums {
             real: add_within(&x, &within(&x, kernel_sums)),
@@ -245,15 +222,12 @@ fn gather(
     features: Features<'_>,
     subset: usize,
     items: &[usize],
-) -> Result<Vec<f64>, SubsetError> {
+) -> Result<Vec<f64>, Error> {
     let all = features.items();
     if let Some(&item) = items.iter().find(|item| **item >= all) {
-        return Err(SubsetError::OutOfRange {
-            subset,
-            side,
-            item,
-            items: all,
-        });
+        return Err(Error::mismatch(format!(
+            "subset {subset} names {side} item {item} of {all}"
+        )));
     }
     Ok(items.iter().flat_map(|i| features.row(*i).iter()).collect())
 }

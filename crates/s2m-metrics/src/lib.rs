@@ -7,6 +7,7 @@
 pub mod accuracy;
 pub mod bootstrap;
 pub mod diversity;
+mod error;
 #[cfg(test)]
 mod examples;
 pub mod features;
@@ -21,3 +22,5 @@ pub mod pass;
 pub mod prdc;
 pub mod total_variation;
 pub mod tsne;
+
+pub use error::{Error, Kind};

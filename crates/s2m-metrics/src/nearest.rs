@@ -14,7 +14,8 @@
 
 use crate::accuracy::Accuracy;
 use crate::bootstrap::quantile;
-use crate::features::{Features, SizeError};
+use crate::error::Error;
+use crate::features::{Features, check_items, check_widths};
 use crate::neighbours::{self, Bounds, Near, shortlist_across, shortlist_within};
 use crate::pairs::{Side, across, within};
 
@@ -31,9 +32,9 @@ pub struct Nearest {
 }
 
 /// The nearest training item of each generated item; of equally near ones, the first.
-pub fn nearest(training: Features<'_>, generated: Features<'_>) -> Result<Vec<Nearest>, SizeError> {
-    SizeError::check_widths(training, generated)?;
-    SizeError::check_items("the nearest training item", "training", training, 1)?;
+pub fn nearest(training: Features<'_>, generated: Features<'_>) -> Result<Vec<Nearest>, Error> {
+    check_widths(training.width(), generated.width())?;
+    check_items("the nearest training item", "training", training, 1)?;
     let [training, generated] = Side::together([training, generated]);
     Ok(nearest_across(&training, &generated))
 }
@@ -70,10 +71,10 @@ pub struct Copying {
 /// Looks for generated items that copy a training item.
 ///
 /// Quantiles of 1 % need a hundred training items to mean much; fewer than two have no distances.
-pub fn copying(training: Features<'_>, generated: Features<'_>) -> Result<Copying, SizeError> {
-    SizeError::check_widths(training, generated)?;
-    SizeError::check_items("the copying check", "training", training, 2)?;
-    SizeError::check_items("the copying check", "generated", generated, 1)?;
+pub fn copying(training: Features<'_>, generated: Features<'_>) -> Result<Copying, Error> {
+    check_widths(training.width(), generated.width())?;
+    check_items("the copying check", "training", training, 2)?;
+    check_items("the copying check", "generated", generated, 1)?;
     let [training, generated] = Side::together([training, generated]);
     let bounds = Bounds::unknown(training.items());
     let lists = within(&training, |block| shortlist_within(block, 1, &bounds));

@@ -5,7 +5,8 @@
 use std::num::NonZeroUsize;
 
 use crate::bootstrap::Estimate;
-use crate::features::{Features, SizeError};
+use crate::error::Error;
+use crate::features::Features;
 use crate::kid::{self, KernelSums, add_across, add_within, kernel_sums};
 use crate::neighbours::{Bounds, shortlist_within};
 use crate::pairs::{Side, across, within};
@@ -25,7 +26,7 @@ pub fn compare(
     real: Features<'_>,
     generated: Features<'_>,
     k: NonZeroUsize,
-) -> Result<Comparison, SizeError> {
+) -> Result<Comparison, Error> {
     kid::check(real, generated)?;
     prdc::check(real, generated, k)?;
     let [real, generated] = Side::together([real, generated]);

@@ -22,7 +22,8 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use crate::bootstrap::Bootstrap;
-use crate::features::{Features, SizeError};
+use crate::error::Error;
+use crate::features::{Features, check_items, check_widths};
 use crate::neighbours::{self, Bounds, Candidate, shortlist_within};
 use crate::pairs::{Block, LANES, Side, across, within};
 
@@ -94,13 +95,9 @@ impl Prdc {
 /// let alike = prdc(real, real, DEFAULT_K)?;
 /// assert_eq!((alike.precision, alike.coverage), (1.0, 1.0));
 /// assert_eq!(prdc(real, far, DEFAULT_K)?.precision, 0.0);
-/// # Ok::<(), s2m_metrics::features::SizeError>(())
+/// # Ok::<(), s2m_metrics::Error>(())
 /// ```
-pub fn prdc(
-    real: Features<'_>,
-    generated: Features<'_>,
-    k: NonZeroUsize,
-) -> Result<Prdc, SizeError> {
+pub fn prdc(real: Features<'_>, generated: Features<'_>, k: NonZeroUsize) -> Result<Prdc, Error> {
     check(real, generated, k)?;
     let [real, generated] = Side::together([real, generated]);
     let balls = |side: &Side<'_>| {
@@ -118,12 +115,12 @@ pub(crate) fn check(
     real: Features<'_>,
     generated: Features<'_>,
     k: NonZeroUsize,
-) -> Result<(), SizeError> {
+) -> Result<(), Error> {
     let metric = "PRDC";
-    SizeError::check_widths(real, generated)?;
+    check_widths(real.width(), generated.width())?;
     let needed = k.get().saturating_add(1);
-    SizeError::check_items(metric, "real", real, needed)?;
-    SizeError::check_items(metric, "generated", generated, needed)
+    check_items(metric, "real", real, needed)?;
+    check_items(metric, "generated", generated, needed)
 }
 
 /// Squared radii of a side's items.

@@ -13,77 +13,56 @@
 //!
 //! The bins' own truth is what is compared: structure finer than a bin is not seen.
 
-use thiserror::Error;
+use crate::error::Error;
 
 /// How far probabilities may sum from 1.
 const SUM_TOLERANCE: f64 = 1e-6;
 
-/// Why there is no distance.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum TotalVariationError {
-    /// Counts and probabilities are of different bins.
-    #[error("there are {counts} counts and {probabilities} bin probabilities")]
-    Bins {
-        /// Number of counts.
-        counts: usize,
-        /// Number of probabilities.
-        probabilities: usize,
-    },
-    /// Nothing was counted.
-    #[error("total variation needs at least one sample")]
-    NoSamples,
-    /// A bin's probability is none.
-    #[error("the probability of bin {bin} is {value}")]
-    NotAProbability {
-        /// Which bin.
-        bin: usize,
-        /// Its value.
-        value: f64,
-    },
-    /// The bins leave something out.
-    #[error("the bin probabilities sum to {sum}, not to 1")]
-    Sum {
-        /// Their sum.
-        sum: f64,
-    },
-}
-
 /// Total variation distance of counted samples from the truth, in `[0, 1]`.
-pub fn total_variation(counts: &[u64], probabilities: &[f64]) -> Result<f64, TotalVariationError> {
+pub fn total_variation(counts: &[u64], probabilities: &[f64]) -> Result<f64, Error> {
     if counts.len() != probabilities.len() {
-        return Err(TotalVariationError::Bins {
-            counts: counts.len(),
-            probabilities: probabilities.len(),
-        });
+        return Err(Error::mismatch(format!(
+            "there are {} counts and {} bin probabilities",
+            counts.len(),
+            probabilities.len()
+        )));
     }
     check(probabilities)?;
     let n: u64 = counts.iter().sum();
     if n == 0 {
-        return Err(TotalVariationError::NoSamples);
+        return Err(no_samples());
     }
     let gap = |(&count, &p): (&u64, &f64)| (count as f64 / n as f64 - p).abs();
     Ok(0.5 * counts.iter().zip(probabilities).map(gap).sum::<f64>())
 }
 
 /// About the distance that `samples` perfect samples are expected to have.
-pub fn expected_floor(probabilities: &[f64], samples: usize) -> Result<f64, TotalVariationError> {
+pub fn expected_floor(probabilities: &[f64], samples: usize) -> Result<f64, Error> {
     check(probabilities)?;
     if samples == 0 {
-        return Err(TotalVariationError::NoSamples);
+        return Err(no_samples());
     }
     let gap = |p: &f64| (2.0 * p * (1.0 - p) / (std::f64::consts::PI * samples as f64)).sqrt();
     Ok(0.5 * probabilities.iter().map(gap).sum::<f64>())
 }
 
-fn check(probabilities: &[f64]) -> Result<(), TotalVariationError> {
+fn no_samples() -> Error {
+    Error::too_few("total variation needs at least one sample")
+}
+
+fn check(probabilities: &[f64]) -> Result<(), Error> {
     let outside = |p: &f64| !(0.0..=1.0).contains(p);
     if let Some(bin) = probabilities.iter().position(outside) {
         let value = probabilities[bin];
-        return Err(TotalVariationError::NotAProbability { bin, value });
+        return Err(Error::value(format!(
+            "the probability of bin {bin} is {value}"
+        )));
     }
     let sum: f64 = probabilities.iter().sum();
     if (sum - 1.0).abs() > SUM_TOLERANCE {
-        return Err(TotalVariationError::Sum { sum });
+        return Err(Error::value(format!(
+            "the bin probabilities sum to {sum}, not to 1"
+        )));
     }
     Ok(())
 }

@@ -14,8 +14,8 @@
 //! "Neighborhood Preservation in Nonlinear Projection Methods", 2001.
 
 use faer::{Mat, Side};
-use thiserror::Error;
 
+use crate::error::Error;
 use crate::features::Features;
 use crate::pairs::{in_parallel, squared_distance};
 
@@ -63,58 +63,19 @@ impl Default for TsneSettings {
     }
 }
 
-/// Why there is no embedding or trustworthiness.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum TsneError {
-    /// Neighbours cannot be as many.
-    #[error(
-        "t-SNE of {items} items needs a perplexity of at least 1 and below {items}, got {perplexity}"
-    )]
-    Perplexity {
-        /// Number of items.
-        items: usize,
-        /// What was asked for.
-        perplexity: f64,
-    },
-    /// All pairs would not fit.
-    #[error("t-SNE takes at most {MOST_ITEMS} items, got {items}")]
-    TooMany {
-        /// Number of items.
-        items: usize,
-    },
-    /// The principal components were not found.
-    #[error("the principal components did not converge")]
-    NoConvergence,
-    /// Another number of points than of items.
-    #[error("there are {items} items and {points} points")]
-    Points {
-        /// Number of items.
-        items: usize,
-        /// Number of points.
-        points: usize,
-    },
-    /// Every item would be a neighbour.
-    #[error("trustworthiness of {items} items needs from 1 to fewer than {} neighbours, got {neighbours}", .items.div_ceil(2))]
-    Neighbours {
-        /// Number of items.
-        items: usize,
-        /// What was asked for.
-        neighbours: usize,
-    },
-}
-
 /// Embeds items in the plane.
-pub fn tsne(items: Features<'_>, settings: TsneSettings) -> Result<Vec<[f64; 2]>, TsneError> {
+pub fn tsne(items: Features<'_>, settings: TsneSettings) -> Result<Vec<[f64; 2]>, Error> {
     let n = items.items();
     let perplexity = settings.perplexity;
     if n > MOST_ITEMS {
-        return Err(TsneError::TooMany { items: n });
+        return Err(Error::too_large(format!(
+            "t-SNE takes at most {MOST_ITEMS} items, got {n}"
+        )));
     }
     if !(1.0..n as f64).contains(&perplexity) {
-        return Err(TsneError::Perplexity {
-            items: n,
-            perplexity,
-        });
+        return Err(Error::setting(format!(
+            "t-SNE of {n} items needs a perplexity of at least 1 and below {n}, got {perplexity}"
+        )));
     }
     let wanted = joint_probabilities(items, perplexity);
     let start = principal_components(items)?;
@@ -183,7 +144,7 @@ fn conditional(squares: &[f64], i: usize, entropy: f64) -> Vec<f64> {
 ///
 /// They come from the smaller of the two matrices of products, by items or by features. Each is
 /// turned so that its largest value is positive. A component without variance is left out as zero.
-fn principal_components(items: Features<'_>) -> Result<Vec<[f64; 2]>, TsneError> {
+fn principal_components(items: Features<'_>) -> Result<Vec<[f64; 2]>, Error> {
     let (n, width) = (items.items(), items.width());
     let mean = Features::mean(&[items]);
     let centred = Mat::from_fn(n, width, |i, j| items.row(i).at(j) - mean[j]);
@@ -195,7 +156,7 @@ fn principal_components(items: Features<'_>) -> Result<Vec<[f64; 2]>, TsneError>
     };
     let eigen = products
         .self_adjoint_eigen(Side::Lower)
-        .map_err(|_| TsneError::NoConvergence)?;
+        .map_err(|_| Error::no_convergence("the principal components did not converge"))?;
     let mut points = vec![[0.0; 2]; n];
     for axis in 0..products.nrows().min(2) {
         // Eigenvalues ascend.
@@ -333,19 +294,19 @@ pub fn trustworthiness(
     items: Features<'_>,
     points: &[[f64; 2]],
     neighbours: usize,
-) -> Result<f64, TsneError> {
+) -> Result<f64, Error> {
     let (n, k) = (items.items(), neighbours);
     if points.len() != n {
-        return Err(TsneError::Points {
-            items: n,
-            points: points.len(),
-        });
+        return Err(Error::mismatch(format!(
+            "there are {n} items and {} points",
+            points.len()
+        )));
     }
     if k == 0 || k >= n.div_ceil(2) {
-        return Err(TsneError::Neighbours {
-            items: n,
-            neighbours,
-        });
+        return Err(Error::setting(format!(
+            "trustworthiness of {n} items needs from 1 to fewer than {} neighbours, got {neighbours}",
+            n.div_ceil(2)
+        )));
     }
     let by_distance = |i: usize, square: &dyn Fn(usize) -> f64| {
         let mut others: Vec<(f64, usize)> =

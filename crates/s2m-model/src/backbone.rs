@@ -8,11 +8,11 @@ use std::path::Path;
 use ort::session::SessionInputValue;
 use ort::value::{TensorRef, ValueType};
 use prost::Message as _;
-use thiserror::Error;
 
 use crate::bundle::{MAX_NETWORK, read};
-use crate::judge::{Judge, JudgeError, decode};
-use crate::networks::{NetworkError, Part, RunSettings, reason};
+use crate::error::Error;
+use crate::judge::{Judge, decode};
+use crate::networks::{Part, RunSettings, failed, reason};
 use crate::onnx::backbone::{self, Cut, FEATURES};
 use crate::onnx::casts::with_plain_types;
 use crate::onnx::{ItemFormat, ModelProto};
@@ -23,56 +23,6 @@ const TRIED: usize = 2;
 
 /// Most numbers in a row of features.
 const MAX_FEATURES: i64 = 1 << 20;
-
-/// Why a network cannot be stood on.
-#[derive(Debug, Error)]
-pub enum BackboneError {
-    /// The file cannot be read or run.
-    #[error(transparent)]
-    File(#[from] JudgeError),
-    /// It has no such features.
-    #[error("`{file}`: {source}")]
-    Cut {
-        /// Which file.
-        file: String,
-        /// What is in the way.
-        source: backbone::CutError,
-    },
-    /// The value is not of floats.
-    #[error(
-        "`{file}`: `{name}` is {found}, wanted 32-bit floats\nhint: name another value as `features`"
-    )]
-    NotFloats {
-        /// Which file.
-        file: String,
-        /// Which value.
-        name: String,
-        /// What it is.
-        found: String,
-    },
-    /// A row of features is too long.
-    #[error("`{file}`: `{name}` has {found} features; {MAX_FEATURES} are the most")]
-    TooMany {
-        /// Which file.
-        file: String,
-        /// Which value.
-        name: String,
-        /// Features found.
-        found: i64,
-    },
-    /// A feature is not a number.
-    #[error(
-        "`{file}`: `{name}` is not a finite number for item {item}\nhint: the network may want values in another `range`"
-    )]
-    NotFinite {
-        /// Which file.
-        file: String,
-        /// Which value.
-        name: String,
-        /// Which item.
-        item: usize,
-    },
-}
 
 /// Which features, and of what.
 #[derive(Debug, Clone, Copy)]
@@ -101,8 +51,8 @@ impl Backbone {
         wanted: &Wanted<'_>,
         runtime: &Runtime,
         settings: &RunSettings,
-    ) -> Result<Self, BackboneError> {
-        let bytes = read(path, MAX_NETWORK).map_err(JudgeError::from)?;
+    ) -> Result<Self, Error> {
+        let bytes = read(path, MAX_NETWORK)?;
         Self::of(
             path.display().to_string(),
             &bytes,
@@ -119,13 +69,10 @@ impl Backbone {
         wanted: &Wanted<'_>,
         runtime: &Runtime,
         settings: &RunSettings,
-    ) -> Result<Self, BackboneError> {
+    ) -> Result<Self, Error> {
         let model = decode(&file, bytes)?;
         let model = with_plain_types(&model).unwrap_or(model);
-        let in_file = |source| BackboneError::Cut {
-            file: file.clone(),
-            source,
-        };
+        let in_file = |error: Error| error.within(format_args!("`{file}`"));
         let cut = backbone::cut(&model, wanted.features).map_err(in_file)?;
         let cut = cut.reading(wanted.item, wanted.range).map_err(in_file)?;
         let name = cut.features.clone();
@@ -133,7 +80,9 @@ impl Backbone {
         let model = cut.finish(&shape, TRIED as i64).map_err(in_file)?;
         if shape[1] > MAX_FEATURES {
             let found = shape[1];
-            return Err(BackboneError::TooMany { file, name, found });
+            return Err(Error::too_large(format!(
+                "`{file}`: `{name}` has {found} features; {MAX_FEATURES} are the most"
+            )));
         }
         let bytes = model.encode_to_vec();
         Ok(Self {
@@ -158,27 +107,22 @@ impl Backbone {
     pub fn features(
         &self,
         items: &[f32],
-        number: impl Fn(usize) -> usize,
-    ) -> Result<Vec<f32>, BackboneError> {
-        match self.judge.judge(items) {
-            Ok(mut answers) => Ok(answers.swap_remove(0)),
-            Err(JudgeError::NotANumber { item, .. }) => Err(BackboneError::NotFinite {
-                file: self.file.clone(),
-                name: self.name.clone(),
-                item: number(item),
-            }),
-            Err(other) => Err(other.into()),
-        }
+        number: impl Fn(usize) -> usize + Sync,
+    ) -> Result<Vec<f32>, Error> {
+        let bad = |_: &str, item| {
+            let (file, name, item) = (&self.file, &self.name, number(item));
+            Error::network(format!(
+                "`{file}`: `{name}` is not a finite number for item {item}\nhint: the network may want values in another `range`"
+            ))
+        };
+        Ok(self.judge.judge_or(items, &bad)?.swap_remove(0))
     }
 
     /// One file of this network and heads that take its `features`.
-    pub fn with_heads(&self, heads: &[u8]) -> Result<Vec<u8>, BackboneError> {
+    pub fn with_heads(&self, heads: &[u8]) -> Result<Vec<u8>, Error> {
         let heads = decode("heads", heads)?;
         let model = backbone::with_heads(&self.model, &heads);
-        let model = model.map_err(|source| BackboneError::Cut {
-            file: self.file.clone(),
-            source,
-        })?;
+        let model = model.map_err(|error| error.within(format_args!("`{}`", self.file)))?;
         Ok(model.encode_to_vec())
     }
 }
@@ -189,15 +133,10 @@ fn tried(
     cut: &Cut,
     item: &ItemFormat,
     (runtime, settings): (&Runtime, &RunSettings),
-) -> Result<Vec<i64>, BackboneError> {
-    let failed = |e: &ort::Error| {
-        JudgeError::from(NetworkError::Run {
-            file: file.to_owned(),
-            reason: reason(e),
-        })
-    };
+) -> Result<Vec<i64>, Error> {
+    let failed = |e: &ort::Error| failed(file, &reason(e));
     let part = Part::made(file, cut.model.encode_to_vec(), "", "");
-    let mut stage = part.open(runtime, settings, 1).map_err(JudgeError::from)?;
+    let mut stage = part.open(runtime, settings, 1)?;
     let sides: Vec<usize> = std::iter::once(TRIED)
         .chain(item.shape.iter().copied())
         .collect();
@@ -205,10 +144,11 @@ fn tried(
     let tensor = TensorRef::from_array_view((sides, zeros.as_slice())).map_err(|e| failed(&e))?;
     let given = vec![(cut.input.name.as_str(), SessionInputValue::from(tensor))];
     let found = stage.session.run(given).map_err(|e| failed(&e))?;
-    let not_floats = |found: String| BackboneError::NotFloats {
-        file: file.to_owned(),
-        name: cut.features.clone(),
-        found,
+    let not_floats = |found: String| {
+        Error::unsupported(format!(
+            "`{file}`: `{}` is {found}, wanted 32-bit floats\nhint: name another value as `features`",
+            cut.features
+        ))
     };
     let Some(value) = found.values().next() else {
         return Err(not_floats("missing".to_owned()));
@@ -255,7 +195,7 @@ mod tests {
         }
     }
 
-    fn open(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Backbone, BackboneError> {
+    fn open(bytes: &[u8], wanted: &Wanted<'_>) -> Result<Backbone, Error> {
         Backbone::of(
             "FILE".to_owned(),
             bytes,

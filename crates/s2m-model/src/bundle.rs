@@ -5,7 +5,6 @@
 //! before a network is run.
 
 mod checks;
-mod error;
 mod files;
 mod ports;
 
@@ -20,12 +19,11 @@ use s2m_core::labels::Labels;
 use sha2::{Digest as _, Sha256};
 
 use self::checks::{check_generator_entry, check_manifest, label_sets};
-pub use self::error::BundleError;
-pub(crate) use self::error::list;
 use self::files::{MAX_MANIFEST, Source, check_external, network, parse, text};
-pub(crate) use self::files::{MAX_NETWORK, one_line, read};
+pub(crate) use self::files::{MAX_NETWORK, larger, not_onnx, one_line, read};
 use self::ports::{check_classifier, check_generator};
 use crate::disk::{Existing, Kind, Plan, Staging};
+use crate::error::Error;
 use crate::manifest::{GeneratorEntry, Manifest};
 use crate::onnx::{Adapter, Axes, ModelProto, fold_doubling, half};
 
@@ -98,24 +96,25 @@ pub struct Bundle {
 
 impl Bundle {
     /// Reads the bundle in a folder.
-    pub fn open(folder: &Path) -> Result<Self, BundleError> {
+    pub fn open(folder: &Path) -> Result<Self, Error> {
         let manifest = read(&folder.join(MANIFEST), MAX_MANIFEST)?;
         Self::build(&manifest, &Source::Folder(folder))
     }
 
     /// Reads a bundle that is held in memory, as pairs of file name and bytes.
-    pub fn from_files(files: &[(&str, &[u8])]) -> Result<Self, BundleError> {
+    pub fn from_files(files: &[(&str, &[u8])]) -> Result<Self, Error> {
         let source = Source::Memory(files);
         let manifest = source.read(MANIFEST, "manifest")?.0;
         Self::build(&manifest, &source)
     }
 
-    fn build(manifest_bytes: &[u8], source: &Source<'_>) -> Result<Self, BundleError> {
+    fn build(manifest_bytes: &[u8], source: &Source<'_>) -> Result<Self, Error> {
         let mut manifest = parse(manifest_bytes)?;
-        let labels = Labels::new(manifest.labels.iter().cloned())?;
-        let labelling = manifest.labelling.labelling(labels.len())?;
-        check_manifest(&manifest, &labels)?;
-        let label_sets = label_sets(&manifest, &labels)?;
+        let labels = Labels::new(manifest.labels.iter().cloned()).map_err(in_manifest)?;
+        let labelling = manifest.labelling.labelling(labels.len());
+        let labelling = labelling.map_err(in_manifest)?;
+        check_manifest(&manifest, &labels).map_err(in_manifest)?;
+        let label_sets = label_sets(&manifest, &labels).map_err(in_manifest)?;
         let (generator, classifier) = (&manifest.generator, &manifest.classifier);
         let generator = network(source, &generator.file, &generator.sha256)?;
         let classifier = network(source, &classifier.file, &classifier.sha256)?;
@@ -125,7 +124,8 @@ impl Bundle {
         let adapter = Adapter::new(
             manifest.generator.output.format(),
             manifest.classifier.input.format(),
-        )?
+        )
+        .map_err(in_manifest)?
         .with_axes(generator_axes, classifier_axes);
         let scoring = ScoringIdentity {
             labels: &manifest.labels,
@@ -133,8 +133,7 @@ impl Bundle {
             classifier: &manifest.classifier,
             digests: [&generator.digest, &classifier.digest],
         };
-        let scoring =
-            toml::to_string(&scoring).map_err(|e| BundleError::Manifest(e.to_string()))?;
+        let scoring = toml::to_string(&scoring).map_err(|e| unwritten(&e))?;
         let mut whole = Sha256::new();
         whole.update(manifest_bytes);
         for part in [&generator, &classifier] {
@@ -252,15 +251,12 @@ pub struct Generator {
 
 impl Generator {
     /// Reads and checks the entry in a file, and the network beside it.
-    pub fn open(file: &Path) -> Result<Self, BundleError> {
+    pub fn open(file: &Path) -> Result<Self, Error> {
         let bytes = read(file, MAX_MANIFEST)?;
-        let about = |fault: BundleError| match fault {
-            BundleError::Manifest(text) => BundleError::Generator(file.display().to_string(), text),
-            other => other,
-        };
+        let about = |fault: Error| fault.within(format_args!("`{}`", file.display()));
         let text = text(&bytes).map_err(about)?;
         let entry: GeneratorEntry =
-            toml::from_str(text).map_err(|e| about(BundleError::Manifest(one_line(&e, text))))?;
+            toml::from_str(text).map_err(|e| about(Error::malformed(one_line(&e, text))))?;
         check_generator_entry(&entry).map_err(about)?;
         let folder = file.parent().unwrap_or(Path::new(""));
         let network = network(&Source::Folder(folder), &entry.file, &entry.sha256)?;
@@ -289,6 +285,15 @@ impl GeneratorPart<'_> {
     }
 }
 
+/// Names the manifest in what is wrong with it.
+fn in_manifest(error: impl Into<Error>) -> Error {
+    error.into().within(MANIFEST)
+}
+
+fn unwritten(error: &toml::ser::Error) -> Error {
+    in_manifest(Error::malformed(error.to_string()))
+}
+
 /// What decides a proposal's logits.
 #[derive(serde::Serialize)]
 struct ScoringIdentity<'a> {
@@ -303,11 +308,11 @@ pub fn files(
     manifest: &Manifest,
     generator: Vec<u8>,
     classifier: Vec<u8>,
-) -> Result<[(String, Vec<u8>); 3], BundleError> {
+) -> Result<[(String, Vec<u8>); 3], Error> {
     let mut manifest = manifest.clone();
     manifest.generator.sha256 = sha256(&generator);
     manifest.classifier.sha256 = sha256(&classifier);
-    let text = toml::to_string(&manifest).map_err(|e| BundleError::Manifest(e.to_string()))?;
+    let text = toml::to_string(&manifest).map_err(|e| unwritten(&e))?;
     Ok([
         (MANIFEST.to_owned(), text.into_bytes()),
         (manifest.generator.file, generator),
@@ -316,7 +321,7 @@ pub fn files(
 }
 
 /// Writes the files of a bundle in place of an earlier one; the folder appears whole or not at all.
-pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), BundleError> {
+pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Error> {
     let staging = Staging::open(&Plan {
         target: folder,
         kind: Kind::Bundle,
@@ -328,10 +333,10 @@ pub fn write(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), BundleErr
 }
 
 /// Fills a bundle's folder in the making and gives it its name.
-pub fn finish(staging: Staging, files: &[(String, Vec<u8>)]) -> Result<(), BundleError> {
+pub fn finish(staging: Staging, files: &[(String, Vec<u8>)]) -> Result<(), Error> {
     staging.empty()?;
     for (file, bytes) in files {
         staging.write(file, bytes)?;
     }
-    Ok(staging.finish()?)
+    staging.finish()
 }

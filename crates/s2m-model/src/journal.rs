@@ -14,51 +14,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
-
 use crate::disk::crc32;
 use crate::disk::step::Step;
+use crate::error::Error;
 use crate::logits::{Logits, RowShape};
 
 const MAGIC: &[u8; 8] = b"s2m-rows";
 
 /// Version of the file format; a journal of another version is started afresh.
 const VERSION: u32 = 2;
-
-/// Why a journal cannot be kept.
-#[derive(Debug, Error)]
-pub enum JournalError {
-    /// The file cannot be read.
-    #[error("could not read `{}`: {source}", .path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file cannot be written.
-    #[error("could not write `{}`: {source}", .path.display())]
-    Write {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file cannot be removed.
-    #[error("could not remove `{}`: {source}", .path.display())]
-    Remove {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The path leads to a folder, a pipe or a device.
-    #[error("could not write `{}`: it is not a plain file", .path.display())]
-    NotAFile {
-        /// Which path.
-        path: PathBuf,
-    },
-}
 
 /// A file to which scored rows are added as they come; it is made when the first ones do.
 ///
@@ -78,11 +42,7 @@ impl Journal {
     ///
     /// A damaged tail is cut off. A file of another identity or shape, or one that is no journal,
     /// is started afresh.
-    pub fn open(
-        path: &Path,
-        identity: &str,
-        shape: RowShape,
-    ) -> Result<(Self, Logits), JournalError> {
+    pub fn open(path: &Path, identity: &str, shape: RowShape) -> Result<(Self, Logits), Error> {
         let mut rows = Vec::new();
         let journal = Self::recover(path, identity, shape, &mut |record| {
             rows.extend_from_slice(record);
@@ -97,12 +57,9 @@ impl Journal {
         identity: &str,
         shape: RowShape,
         see: &mut dyn FnMut(&[f32]),
-    ) -> Result<Self, JournalError> {
+    ) -> Result<Self, Error> {
         let file = open_file(path)?;
-        let read_error = |source| JournalError::Read {
-            path: path.to_owned(),
-            source,
-        };
+        let read_error = |e| failed("read", path, e);
         let header = header(identity, shape);
         let length = match &file {
             Some(file) => recover(file, &header, shape, see).map_err(read_error)?,
@@ -125,7 +82,7 @@ impl Journal {
     /// # Panics
     ///
     /// Where the numbers do not fill whole rows.
-    pub fn append(&mut self, rows: &[f32]) -> Result<(), JournalError> {
+    pub fn append(&mut self, rows: &[f32]) -> Result<(), Error> {
         let width = self.shape.width();
         assert!(
             rows.len().is_multiple_of(width),
@@ -145,27 +102,24 @@ impl Journal {
     }
 
     /// Waits until the system has put everything on the disk.
-    pub fn sync(&self) -> Result<(), JournalError> {
+    pub fn sync(&self) -> Result<(), Error> {
         let synced = self.file.as_ref().map_or(Ok(()), File::sync_data);
         synced.map_err(|e| self.write_error(e))
     }
 
     /// Deletes the file.
-    pub fn remove(self) -> Result<(), JournalError> {
+    pub fn remove(self) -> Result<(), Error> {
         if self.file.is_none() {
             return Ok(());
         }
         let remove = || fs::remove_file(&self.path);
         Step::JournalRemove
             .run(remove)
-            .map_err(|source| JournalError::Remove {
-                path: self.path,
-                source,
-            })
+            .map_err(|e| failed("remove", &self.path, e))
     }
 
     /// Writes one piece after the last whole record, in one call, or leaves the file as it was.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let length = self.length;
         let written = self.writable().and_then(|mut file| {
             file.seek(SeekFrom::Start(length))?;
@@ -196,31 +150,30 @@ impl Journal {
             .map_or(Ok(()), |file| file.set_len(self.length))
     }
 
-    fn write_error(&self, source: io::Error) -> JournalError {
-        JournalError::Write {
-            path: self.path.clone(),
-            source,
-        }
+    fn write_error(&self, source: io::Error) -> Error {
+        failed("write", &self.path, source)
     }
 }
 
+fn failed(to: &str, path: &Path, source: io::Error) -> Error {
+    Error::journal(format!("could not {to} `{}`: {source}", path.display())).because(source)
+}
+
 /// Opens the file, where there is one.
-fn open_file(path: &Path) -> Result<Option<File>, JournalError> {
+fn open_file(path: &Path) -> Result<Option<File>, Error> {
     // Opening a pipe would wait for its other end, so look first.
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(found) if !found.is_file() => {
-            return Err(JournalError::NotAFile {
-                path: path.to_owned(),
-            });
+            return Err(Error::journal(format!(
+                "could not write `{}`: it is not a plain file",
+                path.display()
+            )));
         }
         _ => {}
     }
     let file = OpenOptions::new().read(true).write(true).open(path);
-    file.map(Some).map_err(|source| JournalError::Write {
-        path: path.to_owned(),
-        source,
-    })
+    file.map(Some).map_err(|e| failed("write", path, e))
 }
 
 fn header(identity: &str, shape: RowShape) -> Vec<u8> {
@@ -512,9 +465,9 @@ mod tests {
         );
         assert_eq!(journal.length, 0, "the failed record does not count");
         let source = (&open("/proc/self/mem")).read(&mut [0]).unwrap_err();
-        let path = "a.journal".into();
+        let path = Path::new("a.journal");
         assert_eq!(
-            JournalError::Read { path, source }.to_string(),
+            failed("read", path, source).to_string(),
             "could not read `a.journal`: Input/output error (os error 5)"
         );
     }

@@ -14,12 +14,12 @@ use std::thread;
 use ort::session::SessionInputValue;
 use ort::value::{DynValue, TensorRef};
 use prost::Message as _;
-use thiserror::Error;
 
-use crate::bundle::{BundleError, MAX_NETWORK, list, read, sha256};
+use crate::bundle::{MAX_NETWORK, not_onnx, read, sha256};
+use crate::error::{Error, list};
 use crate::networks::{
-    Device, NetworkError, Part, RunSettings, Stage, batches, check_batch, default_batch, finished,
-    reason,
+    Device, Part, RunSettings, Stage, batches, check_batch, default_batch, failed, finished,
+    reason, wrong_size,
 };
 use crate::onnx::{ModelProto, Port, PortElement, describe, external_paths};
 use crate::runtime::Runtime;
@@ -27,79 +27,10 @@ use crate::runtime::Runtime;
 /// Most numbers in one item or one row of an output; beyond it a shape is a mistake or an attack.
 const MAX_NUMBERS: usize = 1 << 24;
 
-/// Why a classifier cannot judge.
-#[derive(Debug, Error)]
-pub enum JudgeError {
-    /// The file cannot be read, or is no ONNX file.
-    #[error(transparent)]
-    File(#[from] BundleError),
-    /// ONNX Runtime refuses it, or it failed while running.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// Weights in other files.
-    #[error("`{file}` keeps weights in another file, `{path}`; a judge must be one file")]
-    External {
-        /// Which file.
-        file: String,
-        /// The other one.
-        path: String,
-    },
-    /// It takes something else than items.
-    #[error(
-        "`{file}` must take one input of 32-bit floats with fixed sides, [n, …]; it takes {found}"
-    )]
-    Input {
-        /// Which file.
-        file: String,
-        /// What it takes.
-        found: String,
-    },
-    /// It lacks an output.
-    #[error("`{file}` has no output `{name}`; it has {}", list(.found))]
-    NoOutput {
-        /// Which file.
-        file: String,
-        /// The name wanted.
-        name: String,
-        /// The names there are.
-        found: Vec<String>,
-    },
-    /// An output is not one row per item.
-    #[error("`{file}`: output `{name}` must be 32-bit floats [n, k] with a fixed k; it is {found}")]
-    Output {
-        /// Which file.
-        file: String,
-        /// Which output.
-        name: String,
-        /// What it is.
-        found: String,
-    },
-    /// The items do not have its size.
-    #[error("`{file}` judges items of {wanted} numbers; {found} numbers are not whole items")]
-    Items {
-        /// Which file.
-        file: String,
-        /// Numbers per item.
-        wanted: usize,
-        /// Numbers given.
-        found: usize,
-    },
-    /// It said something that is not a number.
-    #[error("`{file}`: output `{name}` for item {item} is not a number")]
-    NotANumber {
-        /// Which file.
-        file: String,
-        /// Which output.
-        name: String,
-        /// Which item.
-        item: usize,
-    },
-}
-
 /// Every output of a network that gives one row of 32-bit floats per item, with the row's size.
 ///
 /// `file` is its name in messages.
-pub fn outputs_of(file: &str, bytes: &[u8]) -> Result<Vec<(String, usize)>, JudgeError> {
+pub fn outputs_of(file: &str, bytes: &[u8]) -> Result<Vec<(String, usize)>, Error> {
     let ports = describe(&decode(file, bytes)?);
     let rows = ports.outputs.iter().map(|port| {
         let size = row_size(file, &ports.outputs, &port.name).ok()?;
@@ -107,6 +38,9 @@ pub fn outputs_of(file: &str, bytes: &[u8]) -> Result<Vec<(String, usize)>, Judg
     });
     Ok(rows.flatten().collect())
 }
+
+/// The error for an output that is not a number at an item.
+type Bad<'a> = dyn Fn(&str, usize) -> Error + Sync + 'a;
 
 /// A classifier, ready to run.
 pub struct Judge {
@@ -136,7 +70,7 @@ impl Judge {
         outputs: &[&str],
         runtime: &Runtime,
         settings: &RunSettings,
-    ) -> Result<Self, JudgeError> {
+    ) -> Result<Self, Error> {
         let bytes = read(path, MAX_NETWORK)?;
         Self::of(
             path.display().to_string(),
@@ -154,13 +88,13 @@ impl Judge {
         outputs: &[&str],
         runtime: &Runtime,
         settings: &RunSettings,
-    ) -> Result<Self, JudgeError> {
+    ) -> Result<Self, Error> {
         let model = decode(&file, &bytes)?;
         let ports = describe(&model);
         let (input, fixed) = item_input(&file, &ports.inputs)?;
         let row = |name: &&str| Ok(((*name).to_owned(), row_size(&file, &ports.outputs, name)?));
         let outputs: Vec<(String, usize)> =
-            outputs.iter().map(row).collect::<Result<_, JudgeError>>()?;
+            outputs.iter().map(row).collect::<Result<_, Error>>()?;
         let shape = sides(input).unwrap_or_default();
         let item: usize = shape.iter().product();
         let batch = fixed.or(settings.batch.map(NonZeroUsize::get));
@@ -182,7 +116,7 @@ impl Judge {
             shape,
             outputs,
             batch: check_batch(batch, largest)?,
-            copies: (0..copies).map(open).collect::<Result<_, NetworkError>>()?,
+            copies: (0..copies).map(open).collect::<Result<_, Error>>()?,
             file,
         })
     }
@@ -203,14 +137,24 @@ impl Judge {
     }
 
     /// What each output says about all items, row by row.
-    pub fn judge(&self, items: &[f32]) -> Result<Vec<Vec<f32>>, JudgeError> {
+    pub fn judge(&self, items: &[f32]) -> Result<Vec<Vec<f32>>, Error> {
+        self.judge_or(items, &|name, item| {
+            let file = &self.file;
+            Error::network(format!(
+                "`{file}`: output `{name}` for item {item} is not a number"
+            ))
+        })
+    }
+
+    /// The same with another error for an output that is not a number at an item.
+    pub(crate) fn judge_or(&self, items: &[f32], bad: &Bad<'_>) -> Result<Vec<Vec<f32>>, Error> {
         let size: usize = self.shape.iter().product();
         if !items.len().is_multiple_of(size) {
-            return Err(JudgeError::Items {
-                file: self.file.clone(),
-                wanted: size,
-                found: items.len(),
-            });
+            return Err(Error::mismatch(format!(
+                "`{}` judges items of {size} numbers; {} numbers are not whole items",
+                self.file,
+                items.len()
+            )));
         }
         let count = items.len() / size;
         let mut answers: Vec<Vec<f32>> =
@@ -223,14 +167,14 @@ impl Judge {
             .collect();
         let given: Vec<&[f32]> = items.chunks(self.batch * size).collect();
         let next = AtomicUsize::new(0);
-        let work = |stage: &Mutex<Stage>| -> Result<(), JudgeError> {
+        let work = |stage: &Mutex<Stage>| -> Result<(), Error> {
             let mut stage = stage.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(items) = given.get(index) else {
                     return Ok(());
                 };
-                let rows = self.run(&mut stage, items, index * self.batch)?;
+                let rows = self.run(&mut stage, items, index * self.batch, bad)?;
                 for (room, rows) in rooms.iter().zip(rows) {
                     let mut room = room[index].lock().unwrap_or_else(PoisonError::into_inner);
                     room.copy_from_slice(&rows);
@@ -255,17 +199,15 @@ impl Judge {
         stage: &mut Stage,
         items: &[f32],
         first: usize,
-    ) -> Result<Vec<Vec<f32>>, JudgeError> {
+        bad: &Bad<'_>,
+    ) -> Result<Vec<Vec<f32>>, Error> {
         let size: usize = self.shape.iter().product();
         let rows = items.len() / size;
         let mut padded = items.to_vec();
         padded.resize(self.batch * size, 0.0);
         let sides = std::iter::once(self.batch).chain(self.shape.iter().copied());
         let sides: Vec<usize> = sides.collect(); // [batch, …]
-        let failed = |e: &ort::Error| NetworkError::Run {
-            file: self.file.clone(),
-            reason: reason(e),
-        };
+        let failed = |e: &ort::Error| failed(&self.file, &reason(e));
         let tensor =
             TensorRef::from_array_view((sides, padded.as_slice())).map_err(|e| failed(&e))?;
         let given = vec![(self.input.as_str(), SessionInputValue::from(tensor))];
@@ -275,22 +217,16 @@ impl Judge {
             let values = found.get(name).map(DynValue::try_extract_tensor::<f32>);
             let values = values.and_then(Result::ok).map_or(&[][..], |(_, v)| v);
             if values.len() != self.batch * width {
-                return Err(NetworkError::OutputSize {
-                    file: self.file.clone(),
-                    output: name.clone(),
-                    found: values.len(),
-                    rows: self.batch,
-                    wanted: *width,
-                }
-                .into());
+                return Err(wrong_size(
+                    &self.file,
+                    name,
+                    values.len(),
+                    [self.batch, *width],
+                ));
             }
             let values = &values[..rows * width];
             if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-                return Err(JudgeError::NotANumber {
-                    file: self.file.clone(),
-                    name: name.clone(),
-                    item: first + at / width,
-                });
+                return Err(bad(name, first + at / width));
             }
             answers.push(values.to_vec());
         }
@@ -298,29 +234,25 @@ impl Judge {
     }
 }
 
-pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, JudgeError> {
-    let broken = |reason: String| BundleError::NotOnnx {
-        file: file.to_owned(),
-        reason,
-    };
-    let model = ModelProto::decode(bytes).map_err(|e| broken(e.to_string()))?;
+pub(crate) fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, Error> {
+    let model = ModelProto::decode(bytes).map_err(|e| not_onnx(file, &e.to_string()))?;
     if model.graph.is_none() {
-        return Err(broken("it holds no graph".to_owned()).into());
+        return Err(not_onnx(file, "it holds no graph"));
     }
     match external_paths(&model).into_iter().next() {
         None => Ok(model),
-        Some(path) => Err(JudgeError::External {
-            file: file.to_owned(),
-            path,
-        }),
+        Some(path) => Err(Error::unsupported(format!(
+            "`{file}` keeps weights in another file, `{path}`; a judge must be one file"
+        ))),
     }
 }
 
 /// The one input, and the batch for which the file was exported, if that is fixed.
-fn item_input<'a>(file: &str, inputs: &'a [Port]) -> Result<(&'a Port, Option<usize>), JudgeError> {
-    let fault = |found: String| JudgeError::Input {
-        file: file.to_owned(),
-        found,
+fn item_input<'a>(file: &str, inputs: &'a [Port]) -> Result<(&'a Port, Option<usize>), Error> {
+    let fault = |found: String| {
+        Error::unsupported(format!(
+            "`{file}` must take one input of 32-bit floats with fixed sides, [n, …]; it takes {found}"
+        ))
     };
     let [input] = inputs else {
         return Err(fault(format!("{} inputs", inputs.len())));
@@ -338,14 +270,20 @@ fn item_input<'a>(file: &str, inputs: &'a [Port]) -> Result<(&'a Port, Option<us
     ))
 }
 
+/// Of an output that a network does not have, by those that it has.
+pub fn no_output<S: AsRef<str>>(
+    file: &str,
+    name: &str,
+    outputs: impl IntoIterator<Item = S>,
+) -> Error {
+    let outputs = list(outputs);
+    Error::not_found(format!("`{file}` has no output `{name}`; it has {outputs}"))
+}
+
 /// Numbers that an output gives for each item.
-fn row_size(file: &str, outputs: &[Port], name: &str) -> Result<usize, JudgeError> {
+fn row_size(file: &str, outputs: &[Port], name: &str) -> Result<usize, Error> {
     let port = outputs.iter().find(|port| port.name == name);
-    let port = port.ok_or_else(|| JudgeError::NoOutput {
-        file: file.to_owned(),
-        name: name.to_owned(),
-        found: outputs.iter().map(|port| port.name.clone()).collect(),
-    })?;
+    let port = port.ok_or_else(|| no_output(file, name, outputs.iter().map(|port| &port.name)))?;
     // One number per item may come without an axis of its own.
     let one = port.dims.as_ref().is_some_and(|dims| dims.len() == 1);
     match sides(port).as_deref() {
@@ -356,11 +294,10 @@ fn row_size(file: &str, outputs: &[Port], name: &str) -> Result<usize, JudgeErro
             Ok(*width)
         }
         None if one && port.element == PortElement::F32 => Ok(1),
-        _ => Err(JudgeError::Output {
-            file: file.to_owned(),
-            name: name.to_owned(),
-            found: in_words(port),
-        }),
+        _ => Err(Error::unsupported(format!(
+            "`{file}`: output `{name}` must be 32-bit floats [n, k] with a fixed k; it is {}",
+            in_words(port)
+        ))),
     }
 }
 
@@ -420,7 +357,7 @@ mod tests {
         (folder, path)
     }
 
-    fn open(path: &Path, outputs: &[&str], batch: usize) -> Result<Judge, JudgeError> {
+    fn open(path: &Path, outputs: &[&str], batch: usize) -> Result<Judge, Error> {
         let runtime = Runtime::load(None).unwrap();
         let settings = RunSettings {
             batch: NonZeroUsize::new(batch),

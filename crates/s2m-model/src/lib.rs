@@ -12,6 +12,7 @@ pub mod backbone;
 pub mod bank;
 pub mod bundle;
 pub mod disk;
+mod error;
 pub mod journal;
 pub mod judge;
 pub mod latents;
@@ -22,3 +23,5 @@ pub mod onnx;
 pub mod presence;
 pub mod probe;
 pub mod runtime;
+
+pub use error::{Error, Kind};

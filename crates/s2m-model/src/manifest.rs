@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use s2m_core::Error;
 use s2m_core::calibration::correction::Correction;
 use s2m_core::calibration::isotonic::Curve;
-use s2m_core::density::{Labelling, LabellingError};
-use s2m_core::joint::{LabelSets, LabelSetsError};
+use s2m_core::density::Labelling;
+use s2m_core::joint::LabelSets;
 use s2m_core::labels::LabelSet;
 use s2m_core::weight::Temperature;
 use serde::{Deserialize, Serialize};
@@ -131,22 +132,21 @@ pub enum LabellingModel {
 
 impl LabellingEntry {
     /// The checked form that densities use.
-    pub fn labelling(&self, labels: usize) -> Result<Labelling, LabellingError> {
-        let length = |list, values: &[f64]| {
-            let found = values.len();
-            let error = LabellingError::Length {
-                list,
-                wanted: labels,
-                found,
-            };
-            if found == labels { Ok(()) } else { Err(error) }
+    pub fn labelling(&self, labels: usize) -> Result<Labelling, Error> {
+        let length = |list: &str, values: &[f64]| match values.len() {
+            found if found == labels => Ok(()),
+            found => Err(Error::mismatch(format!(
+                "labelling.{list} has {found} entries for {labels} labels"
+            ))),
         };
         length("weights", &self.weights)?;
         length("observed", &self.observed)?;
         let sum: f64 = self.observed.iter().sum();
         // Shares come with a few printed digits.
         if sum.is_finite() && (sum - 1.0).abs() > 1e-3 {
-            return Err(LabellingError::NotShares { sum });
+            return Err(Error::value(format!(
+                "labelling.observed sums to {sum}, not to 1\nhint: give each label's share of the training items; every item shows one label"
+            )));
         }
         match self.model {
             LabellingModel::OneOf => Labelling::one_of(&self.weights),
@@ -333,22 +333,6 @@ fn is_false(key: &bool) -> bool {
     !key
 }
 
-/// Why a list of label sets cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum JointError {
-    /// A set is not written in digits.
-    #[error("label set \"{found}\" is not {labels} digits of 0 and 1, one per label")]
-    Digits {
-        /// What stands there.
-        found: String,
-        /// How many labels there are.
-        labels: usize,
-    },
-    /// The sets do not go together.
-    #[error(transparent)]
-    Sets(#[from] LabelSetsError),
-}
-
 impl JointEntry {
     /// How a bundle writes the sets of an output.
     pub fn of(output: &str, sets: &LabelSets, members: Vec<String>) -> Self {
@@ -363,19 +347,21 @@ impl JointEntry {
     }
 
     /// The checked form that posteriors use.
-    pub fn label_sets(&self, labels: usize) -> Result<LabelSets, JointError> {
+    pub fn label_sets(&self, labels: usize) -> Result<LabelSets, Error> {
         let read = |text: &String| {
             let fits = text.len() == labels && text.bytes().all(|b| b == b'0' || b == b'1');
             let members = text.bytes().enumerate().filter(|(_, b)| *b == b'1');
-            let wrong = || JointError::Digits {
-                found: text.chars().take(80).collect(),
-                labels,
+            let wrong = || {
+                let found: String = text.chars().take(80).collect();
+                Error::labels(format!(
+                    "label set \"{found}\" is not {labels} digits of 0 and 1, one per label"
+                ))
             };
             fits.then(|| members.map(|(label, _)| label).collect())
                 .ok_or_else(wrong)
         };
         let sets = self.sets.iter().map(read).collect::<Result<_, _>>()?;
-        Ok(LabelSets::new(labels, sets, self.rest)?)
+        LabelSets::new(labels, sets, self.rest)
     }
 }
 

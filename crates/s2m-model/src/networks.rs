@@ -17,12 +17,12 @@ use std::thread;
 use s2m_core::mixture::Mixture;
 use s2m_core::proposals::Proposals;
 
-pub use self::error::NetworkError;
-pub(crate) use self::error::check_batch;
+pub(crate) use self::error::{check_batch, failed, wrong_size};
 use self::pipeline::{Pipeline, Wanted};
 pub(crate) use self::pipeline::{batches, default_batch, finished};
 pub(crate) use self::stage::{Part, Stage, reason};
 use crate::bundle::{Bundle, GeneratorPart, Network};
+use crate::error::Error;
 use crate::logits::{Logits, RowShape};
 use crate::onnx::{Join, adapter_model, describe, join, levels_model};
 use crate::runtime::Runtime;
@@ -114,16 +114,15 @@ fn usable_batch(batch: Option<i64>) -> Option<usize> {
         .filter(|batch| *batch > 0)
 }
 
-fn common_batch(bundle: &Bundle) -> Result<Option<usize>, NetworkError> {
+fn common_batch(bundle: &Bundle) -> Result<Option<usize>, Error> {
     match (
         fixed_batch(bundle.generator()),
         fixed_batch(bundle.classifier()),
     ) {
         (Some(generator), Some(classifier)) if generator != classifier => {
-            Err(NetworkError::FixedBatches {
-                generator,
-                classifier,
-            })
+            Err(Error::unsupported(format!(
+                "the generator was exported for batches of {generator} and the classifier for {classifier}\nhint: export both with a dynamic first axis"
+            )))
         }
         (one, other) => Ok(usable_batch(one.or(other))),
     }
@@ -147,11 +146,7 @@ pub struct Scorer {
 
 impl Scorer {
     /// Opens the networks of a bundle for scoring.
-    pub fn open(
-        bundle: &Bundle,
-        runtime: &Runtime,
-        settings: &RunSettings,
-    ) -> Result<Self, NetworkError> {
+    pub fn open(bundle: &Bundle, runtime: &Runtime, settings: &RunSettings) -> Result<Self, Error> {
         Self::open_with(bundle, &[], runtime, settings)
     }
 
@@ -160,7 +155,7 @@ impl Scorer {
         bundle: &Bundle,
         runtime: &Runtime,
         settings: &RunSettings,
-    ) -> Result<Self, NetworkError> {
+    ) -> Result<Self, Error> {
         let joint = bundle.manifest().classifier.joint.as_ref();
         let members = joint.map(|joint| joint.members.as_slice());
         Self::open_with(bundle, members.unwrap_or_default(), runtime, settings)
@@ -171,7 +166,7 @@ impl Scorer {
         members: &[String],
         runtime: &Runtime,
         settings: &RunSettings,
-    ) -> Result<Self, NetworkError> {
+    ) -> Result<Self, Error> {
         let outputs = &bundle.manifest().classifier.outputs;
         let labels = bundle.labels().len();
         let conditional = bundle.classes().is_some();
@@ -252,7 +247,7 @@ impl Scorer {
     }
 
     /// The logits of the requested proposals, in their order.
-    pub fn score(&self, requested: Requested<'_>) -> Result<Logits, NetworkError> {
+    pub fn score(&self, requested: Requested<'_>) -> Result<Logits, Error> {
         let mut logits = Logits::zeros(self.shape, requested.numbers.len());
         let width = self.shape.width();
         let parts = batches(logits.values_mut(), self.batch() * width);
@@ -318,11 +313,7 @@ pub struct Renderer {
 
 impl Renderer {
     /// Opens the generator of a bundle.
-    pub fn open(
-        bundle: &Bundle,
-        runtime: &Runtime,
-        settings: &RunSettings,
-    ) -> Result<Self, NetworkError> {
+    pub fn open(bundle: &Bundle, runtime: &Runtime, settings: &RunSettings) -> Result<Self, Error> {
         Self::of(bundle.generator_part(), runtime, settings)
     }
 
@@ -331,7 +322,7 @@ impl Renderer {
         generator: GeneratorPart<'_>,
         runtime: &Runtime,
         settings: &RunSettings,
-    ) -> Result<Self, NetworkError> {
+    ) -> Result<Self, Error> {
         let GeneratorPart {
             entry,
             network,
@@ -339,10 +330,7 @@ impl Renderer {
         } = generator;
         let generator = Part::network(network, "", &entry.output.name);
         let levels = levels_model(&entry.output.format(), axes, "item", "levels");
-        let levels = levels.map_err(|e| NetworkError::Load {
-            file: "adapter".into(),
-            reason: e.to_string(),
-        })?;
+        let levels = levels.map_err(|e| error::not_loaded("adapter", &e.to_string()))?;
         let parts = [generator, Part::made("adapter", levels, "item", "levels")];
         let batch = usable_batch(fixed_batch(network));
         let pipeline = Pipeline::new(runtime, settings, &parts, entry, batch)?;
@@ -365,7 +353,7 @@ impl Renderer {
     }
 
     /// The items of the requested proposals: points, or picture levels with channels last.
-    pub fn render(&self, requested: Requested<'_>) -> Result<Vec<f32>, NetworkError> {
+    pub fn render(&self, requested: Requested<'_>) -> Result<Vec<f32>, Error> {
         let size = self.item_size();
         let mut items = vec![0.0; requested.numbers.len() * size];
         let parts = batches(&mut items, self.pipeline.batch * size);
@@ -373,9 +361,10 @@ impl Renderer {
             .run(requested, &self.wanted, self.device, &|batch, outputs| {
                 if let Some(at) = outputs[0].iter().position(|value| !value.is_finite()) {
                     let row = batch * self.pipeline.batch + at / size;
-                    return Err(NetworkError::BadItem {
-                        proposal: requested.numbers[row],
-                    });
+                    return Err(Error::network(format!(
+                        "the generator's output for proposal {} is not a number",
+                        requested.numbers[row]
+                    )));
                 }
                 let mut part = parts[batch].lock().unwrap_or_else(PoisonError::into_inner);
                 part.copy_from_slice(outputs[0]);

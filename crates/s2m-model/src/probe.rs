@@ -11,15 +11,15 @@ use prost::Message as _;
 use s2m_core::proposals::Proposals;
 use s2m_core::setting::Setting;
 use s2m_core::streams;
-use thiserror::Error;
 
-use crate::bundle::{MAX_NETWORK, list, sha256};
+use crate::bundle::{MAX_NETWORK, sha256};
+use crate::error::{Error, list};
 use crate::judge::{in_words, sides};
 use crate::latents::LatentSource;
 use crate::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
-use crate::networks::{NetworkError, Part, RunSettings, reason};
+use crate::networks::{Part, RunSettings, failed, reason};
 use crate::onnx::casts::with_plain_types;
 use crate::onnx::{ModelProto, Port, PortElement, describe, external_paths};
 use crate::runtime::Runtime;
@@ -34,94 +34,6 @@ const CLASS_NAMES: &[&str] = &[
 
 /// How far beyond a range values may lie and still belong to it.
 const SLACK: f32 = 0.05;
-
-/// Why a generator cannot be used.
-#[derive(Debug, Error)]
-pub enum ProbeError {
-    /// It is no ONNX file.
-    #[error("`{file}` is no ONNX file: {why}")]
-    NotOnnx {
-        /// Which file.
-        file: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// Weights in other files.
-    #[error("`{file}` keeps weights in another file, `{path}`\nhint: export it as one file")]
-    External {
-        /// Which file.
-        file: String,
-        /// The other one.
-        path: String,
-    },
-    /// An input that is neither noise nor a class.
-    #[error(
-        "input `{name}` of the generator is {found}; noise is 32-bit floats [n, …] with fixed sides, a class is whole numbers [n]\nhint: export the generator with fixed sides, and everything else as constants"
-    )]
-    Input {
-        /// Which input.
-        name: String,
-        /// What it is.
-        found: String,
-    },
-    /// A name that the file does not have.
-    #[error("the generator has no {what} `{name}`; it has {}", list(.found))]
-    NoSuch {
-        /// Input or output.
-        what: &'static str,
-        /// The name asked for.
-        name: String,
-        /// What there is.
-        found: Vec<String>,
-    },
-    /// No noise at all.
-    #[error("the generator takes no noise, so it makes one item only")]
-    NoLatent,
-    /// Two inputs that could be the class.
-    #[error("inputs {} could all be the class\nhint: say which with {}", list(.0), Setting("class_input").to("NAME"))]
-    TwoClasses(Vec<String>),
-    /// Several outputs.
-    #[error("the generator has outputs {}\nhint: say which holds the items with {}", list(.0), Setting("output").to("NAME"))]
-    ManyOutputs(Vec<String>),
-    /// An item that is neither a picture nor a point.
-    #[error(
-        "output `{name}` gives items of shape {shape:?}; an image has a height, a width and 1 or 3 channels first or last, a point has one side\nhint: say {} if it is an image",
-        Setting("layout").to("NCHW or NHWC")
-    )]
-    Shape {
-        /// Which output.
-        name: String,
-        /// Its sides.
-        shape: Vec<usize>,
-    },
-    /// Values in no usual range.
-    #[error(
-        "images of the trial run have values from {low} to {high}, which is no usual range\nhint: say what black and white are with {}",
-        Setting("range").to("LOW,HIGH")
-    )]
-    Range {
-        /// Smallest value.
-        low: f32,
-        /// Largest value.
-        high: f32,
-    },
-    /// It gives nothing that can be used.
-    #[error(
-        "the generator gave values that are not numbers, in {bad} of {items} items of the trial run"
-    )]
-    NotNumbers {
-        /// Items with such values.
-        bad: usize,
-        /// All items.
-        items: usize,
-    },
-    /// It always gives the same.
-    #[error("the generator gave the same item {0} times, whatever noise it got")]
-    Constant(usize),
-    /// ONNX Runtime refuses it, or it failed.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-}
 
 /// What a person says instead of having it guessed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -170,7 +82,7 @@ pub fn probe(
     labels: usize,
     said: &Said,
     runtime: &Runtime,
-) -> Result<Probed, ProbeError> {
+) -> Result<Probed, Error> {
     let (bytes, model, mut decided) = plain(file, bytes)?;
     let ports = describe(&model);
     check_names(said, &ports.inputs, &ports.outputs)?;
@@ -210,11 +122,8 @@ pub fn probe(
 }
 
 /// The file with plain element types.
-fn plain(file: &str, bytes: Vec<u8>) -> Result<(Vec<u8>, ModelProto, Vec<String>), ProbeError> {
-    let broken = |why: String| ProbeError::NotOnnx {
-        file: file.to_owned(),
-        why,
-    };
+fn plain(file: &str, bytes: Vec<u8>) -> Result<(Vec<u8>, ModelProto, Vec<String>), Error> {
+    let broken = |why: String| Error::malformed(format!("`{file}` is no ONNX file: {why}"));
     if bytes.len() as u64 > MAX_NETWORK {
         return Err(broken(format!("it is larger than {MAX_NETWORK} bytes")));
     }
@@ -223,10 +132,9 @@ fn plain(file: &str, bytes: Vec<u8>) -> Result<(Vec<u8>, ModelProto, Vec<String>
         return Err(broken("it holds no graph".to_owned()));
     }
     if let Some(path) = external_paths(&model).into_iter().next() {
-        return Err(ProbeError::External {
-            file: file.to_owned(),
-            path,
-        });
+        return Err(Error::unsupported(format!(
+            "`{file}` keeps weights in another file, `{path}`\nhint: export it as one file"
+        )));
     }
     Ok(match with_plain_types(&model) {
         None => (bytes, model, Vec::new()),
@@ -239,16 +147,15 @@ fn plain(file: &str, bytes: Vec<u8>) -> Result<(Vec<u8>, ModelProto, Vec<String>
 }
 
 /// Names that a person gave must exist.
-fn check_names(said: &Said, inputs: &[Port], outputs: &[Port]) -> Result<(), ProbeError> {
+fn check_names(said: &Said, inputs: &[Port], outputs: &[Port]) -> Result<(), Error> {
     let check = |what, ports: &[Port], name: &String| {
         if ports.iter().any(|port| port.name == *name) {
             return Ok(());
         }
-        Err(ProbeError::NoSuch {
-            what,
-            name: name.clone(),
-            found: ports.iter().map(|port| port.name.clone()).collect(),
-        })
+        Err(Error::not_found(format!(
+            "the generator has no {what} `{name}`; it has {}",
+            list(ports.iter().map(|port| &port.name))
+        )))
     };
     let given = said.uniform.iter().chain(&said.class_input);
     given
@@ -260,11 +167,7 @@ fn check_names(said: &Said, inputs: &[Port], outputs: &[Port]) -> Result<(), Pro
 }
 
 /// The class input, said or told by type and name.
-fn class_input(
-    inputs: &[Port],
-    labels: usize,
-    said: &Said,
-) -> Result<Option<ClassEntry>, ProbeError> {
+fn class_input(inputs: &[Port], labels: usize, said: &Said) -> Result<Option<ClassEntry>, Error> {
     let entry = |port: &Port, form| ClassEntry {
         input: port.name.clone(),
         form,
@@ -278,10 +181,7 @@ fn class_input(
     if let Some(name) = &said.class_input {
         let port = inputs.iter().find(|port| port.name == *name);
         let port = port.expect("names were checked");
-        let form = form(port).ok_or_else(|| ProbeError::Input {
-            name: name.clone(),
-            found: in_words(port),
-        })?;
+        let form = form(port).ok_or_else(|| unusable_input(port))?;
         return Ok(Some(entry(port, form)));
     }
     let telling = |port: &&Port| match form(port) {
@@ -293,9 +193,11 @@ fn class_input(
     match found.as_slice() {
         [] => Ok(None),
         [port] => Ok(form(port).map(|form| entry(port, form))),
-        many => Err(ProbeError::TwoClasses(
-            many.iter().map(|port| port.name.clone()).collect(),
-        )),
+        many => Err(Error::setting(format!(
+            "inputs {} could all be the class\nhint: say which with {}",
+            list(many.iter().map(|port| &port.name)),
+            Setting("class_input").to("NAME")
+        ))),
     }
 }
 
@@ -305,17 +207,14 @@ fn latents(
     class: Option<&ClassEntry>,
     said: &Said,
     decided: &mut Vec<String>,
-) -> Result<Vec<LatentEntry>, ProbeError> {
+) -> Result<Vec<LatentEntry>, Error> {
     let mut latents = Vec::new();
     for port in inputs {
         if class.is_some_and(|class| class.input == port.name) {
             continue;
         }
         let shape = sides(port).filter(|_| port.element == PortElement::F32);
-        let shape = shape.ok_or_else(|| ProbeError::Input {
-            name: port.name.clone(),
-            found: in_words(port),
-        })?;
+        let shape = shape.ok_or_else(|| unusable_input(port))?;
         let (prior, word) = if said.uniform.contains(&port.name) {
             (Prior::Uniform, "uniform on (-1, 1)")
         } else {
@@ -332,18 +231,38 @@ fn latents(
         });
     }
     if latents.is_empty() {
-        return Err(ProbeError::NoLatent);
+        return Err(Error::unsupported(
+            "the generator takes no noise, so it makes one item only",
+        ));
     }
     Ok(latents)
 }
 
-fn output_name(outputs: &[Port], said: &Said) -> Result<String, ProbeError> {
+fn unusable_input(port: &Port) -> Error {
+    Error::unsupported(format!(
+        "input `{}` of the generator is {}; noise is 32-bit floats [n, …] with fixed sides, a class is whole numbers [n]\nhint: export the generator with fixed sides, and everything else as constants",
+        port.name,
+        in_words(port)
+    ))
+}
+
+/// Of items that are neither images nor points.
+fn unusable_shape(output: &str, shape: &[usize]) -> Error {
+    Error::unsupported(format!(
+        "output `{output}` gives items of shape {shape:?}; an image has a height, a width and 1 or 3 channels first or last, a point has one side\nhint: say {} if it is an image",
+        Setting("layout").to("NCHW or NHWC")
+    ))
+}
+
+fn output_name(outputs: &[Port], said: &Said) -> Result<String, Error> {
     match (&said.output, outputs) {
         (Some(name), _) => Ok(name.clone()),
         (None, [only]) => Ok(only.name.clone()),
-        (None, many) => Err(ProbeError::ManyOutputs(
-            many.iter().map(|port| port.name.clone()).collect(),
-        )),
+        (None, many) => Err(Error::setting(format!(
+            "the generator has outputs {}\nhint: say which holds the items with {}",
+            list(many.iter().map(|port| &port.name)),
+            Setting("output").to("NAME")
+        ))),
     }
 }
 
@@ -364,11 +283,8 @@ impl Trial {
         output: &str,
         inputs: &[Port],
         runtime: &Runtime,
-    ) -> Result<Self, ProbeError> {
-        let failed = |e: &ort::Error| NetworkError::Run {
-            file: file.to_owned(),
-            reason: reason(e),
-        };
+    ) -> Result<Self, Error> {
+        let failed = |e: &ort::Error| failed(file, &reason(e));
         let fixed = inputs.iter().find_map(|port| *port.dims.as_ref()?.first()?);
         let fixed = fixed.and_then(|batch| usize::try_from(batch).ok());
         let items = fixed
@@ -419,20 +335,14 @@ impl Trial {
         let found = found.get(output).map(DynValue::try_extract_tensor::<f32>);
         let (sides, values) = found
             .and_then(Result::ok)
-            .ok_or_else(|| ProbeError::Shape {
-                name: output.to_owned(),
-                shape: Vec::new(),
-            })?;
+            .ok_or_else(|| unusable_shape(output, &[]))?;
         let sides: Vec<usize> = sides
             .iter()
             .map(|&side| usize::try_from(side).unwrap_or(0))
             .collect();
         let wrong = sides.first() != Some(&items) || sides.contains(&0) || sides.len() < 2;
         if wrong {
-            return Err(ProbeError::Shape {
-                name: output.to_owned(),
-                shape: sides,
-            });
+            return Err(unusable_shape(output, &sides));
         }
         Ok(Self {
             shape: sides[1..].to_vec(),
@@ -442,32 +352,30 @@ impl Trial {
     }
 
     /// Refuses what is not numbers, and what is always the same.
-    fn check(&self) -> Result<(), ProbeError> {
+    fn check(&self) -> Result<(), Error> {
         let size: usize = self.shape.iter().product();
         let rows = || self.values.chunks_exact(size);
         let bad = rows()
             .filter(|row| row.iter().any(|value| !value.is_finite()))
             .count();
         if bad > 0 {
-            return Err(ProbeError::NotNumbers {
-                bad,
-                items: self.items,
-            });
+            return Err(Error::network(format!(
+                "the generator gave values that are not numbers, in {bad} of {} items of the trial run",
+                self.items
+            )));
         }
         let first = &self.values[..size];
         if self.items > 1 && rows().all(|row| row == first) {
-            return Err(ProbeError::Constant(self.items));
+            return Err(Error::unsupported(format!(
+                "the generator gave the same item {} times, whatever noise it got",
+                self.items
+            )));
         }
         Ok(())
     }
 
     /// What an item is.
-    fn item(
-        &self,
-        name: &str,
-        said: &Said,
-        decided: &mut Vec<String>,
-    ) -> Result<ItemEntry, ProbeError> {
+    fn item(&self, name: &str, said: &Said, decided: &mut Vec<String>) -> Result<ItemEntry, Error> {
         let point = |shape: Vec<usize>| ItemEntry {
             name: name.to_owned(),
             layout: None,
@@ -488,10 +396,7 @@ impl Trial {
                 (layout, shape)
             }
             (_, shape) => {
-                return Err(ProbeError::Shape {
-                    name: name.to_owned(),
-                    shape: shape.to_vec(),
-                });
+                return Err(unusable_shape(name, shape));
             }
         };
         let range = said.range.map_or_else(|| self.range(), Ok)?;
@@ -504,10 +409,7 @@ impl Trial {
         let size = entry
             .picture_size()
             .filter(|[_, _, channels]| [1, 3].contains(channels));
-        let [height, width, channels] = size.ok_or_else(|| ProbeError::Shape {
-            name: name.to_owned(),
-            shape: self.shape.clone(),
-        })?;
+        let [height, width, channels] = size.ok_or_else(|| unusable_shape(name, &self.shape))?;
         let (taken, whence) = match self.shape.as_slice() {
             [numbers] => (
                 format!("{numbers} numbers each, taken as "),
@@ -525,7 +427,7 @@ impl Trial {
     }
 
     /// The usual range that the values of the trial lie in.
-    fn range(&self) -> Result<[f64; 2], ProbeError> {
+    fn range(&self) -> Result<[f64; 2], Error> {
         let low = self.values.iter().copied().fold(f32::INFINITY, f32::min);
         let high = self
             .values
@@ -544,7 +446,10 @@ impl Trial {
         } else if low >= -SLACK && high > 2.0 && within([0.0, 255.0]) {
             Ok([0.0, 255.0])
         } else {
-            Err(ProbeError::Range { low, high })
+            Err(Error::unsupported(format!(
+                "images of the trial run have values from {low} to {high}, which is no usual range\nhint: say what black and white are with {}",
+                Setting("range").to("LOW,HIGH")
+            )))
         }
     }
 }

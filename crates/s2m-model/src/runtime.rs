@@ -10,39 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use s2m_core::setting::Setting;
-use thiserror::Error;
+
+use crate::error::Error;
 
 /// The version that the project is tested with.
 pub const VERSION: &str = "1.31.1";
 
 /// Folder of native libraries inside the project, filled by `make`.
 const PROJECT_FOLDER: &str = ".runtime";
-
-/// Why ONNX Runtime cannot be used.
-#[derive(Debug, Clone, Error)]
-pub enum RuntimeError {
-    /// Not found anywhere.
-    #[error(
-        "ONNX Runtime was not found\nhint: run `make build` in the project, or `pip install onnxruntime=={VERSION}`, or point ORT_DYLIB_PATH at libonnxruntime.so"
-    )]
-    NotFound,
-    /// An explicit path is wrong.
-    #[error("no ONNX Runtime library at `{}`, named by {by}", .path.display())]
-    NoSuchFile {
-        /// The path.
-        path: PathBuf,
-        /// Who named it.
-        by: String,
-    },
-    /// The file is no such library, or of an unsuitable version.
-    #[error("could not load ONNX Runtime from `{}`: {reason}", .path.display())]
-    Load {
-        /// The path.
-        path: PathBuf,
-        /// What the loader said.
-        reason: String,
-    },
-}
 
 /// A loaded ONNX Runtime; there is one per process.
 #[derive(Debug, Clone)]
@@ -53,8 +28,8 @@ pub struct Runtime {
 
 impl Runtime {
     /// Finds and loads the library; later calls give the one that was loaded first.
-    pub fn load(explicit: Option<&Path>) -> Result<Self, RuntimeError> {
-        static LOADED: OnceLock<Result<Runtime, RuntimeError>> = OnceLock::new();
+    pub fn load(explicit: Option<&Path>) -> Result<Self, Error> {
+        static LOADED: OnceLock<Result<Runtime, Error>> = OnceLock::new();
         LOADED.get_or_init(|| load(&locate(explicit)?)).clone()
     }
 
@@ -91,10 +66,12 @@ impl Runtime {
     }
 }
 
-fn load(path: &Path) -> Result<Runtime, RuntimeError> {
-    let fail = |reason: String| RuntimeError::Load {
-        path: path.to_owned(),
-        reason,
+fn load(path: &Path) -> Result<Runtime, Error> {
+    let fail = |reason: String| {
+        Error::network(format!(
+            "could not load ONNX Runtime from `{}`: {reason}",
+            path.display()
+        ))
     };
     let environment = ort::init_from(path)
         .map_err(|e| fail(e.to_string()))?
@@ -110,7 +87,7 @@ fn load(path: &Path) -> Result<Runtime, RuntimeError> {
     })
 }
 
-fn locate(explicit: Option<&Path>) -> Result<PathBuf, RuntimeError> {
+fn locate(explicit: Option<&Path>) -> Result<PathBuf, Error> {
     let variable = env::var_os("ORT_DYLIB_PATH")
         .filter(|v| !v.is_empty())
         .map(PathBuf::from);
@@ -125,7 +102,10 @@ fn locate(explicit: Option<&Path>) -> Result<PathBuf, RuntimeError> {
         return if path.is_file() {
             Ok(path)
         } else {
-            Err(RuntimeError::NoSuchFile { path, by })
+            Err(Error::not_found(format!(
+                "no ONNX Runtime library at `{}`, named by {by}",
+                path.display()
+            )))
         };
     }
     let executable = env::current_exe()
@@ -141,7 +121,13 @@ fn locate(explicit: Option<&Path>) -> Result<PathBuf, RuntimeError> {
         .chain(project)
         .chain(python_folders())
         .find_map(|folder| library_in(&folder))
-        .ok_or(RuntimeError::NotFound)
+        .ok_or_else(not_found)
+}
+
+fn not_found() -> Error {
+    Error::not_found(format!(
+        "ONNX Runtime was not found\nhint: run `make build` in the project, or `pip install onnxruntime=={VERSION}`, or point ORT_DYLIB_PATH at libonnxruntime.so"
+    ))
 }
 
 /// The library in a folder, with or without a version behind its name.
@@ -208,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_explained_in_one_line_and_a_hint() {
-        let message = RuntimeError::NotFound.to_string();
+        let message = not_found().to_string();
         assert_eq!(message.lines().count(), 2);
         assert!(message.contains("pip install onnxruntime==1.31.1"));
         let path = Path::new("/nowhere/libonnxruntime.so");

@@ -24,7 +24,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use s2m::progress::Progress as _;
 use s2m::typed::Typed;
-use s2m_model::bank::{Bank, BankError, GoesOn, Joined, extend_while, join_while};
+use s2m_model::bank::{Bank, GoesOn, Joined, extend_while, join_while};
 use serde::Serialize;
 
 create_exception!(
@@ -76,7 +76,7 @@ fn bank_info(folder: PathBuf) -> PyResult<String> {
 /// Joins as long as Python waits for it; what was joined, as JSON.
 fn watched(
     py: Python<'_>,
-    work: impl FnOnce(GoesOn<'_>) -> Result<Joined, BankError> + Send,
+    work: impl FnOnce(GoesOn<'_>) -> Result<Joined, s2m_model::Error> + Send,
 ) -> PyResult<String> {
     let watch = watch::Watch::new(None);
     let joined = py.detach(|| {
@@ -85,9 +85,9 @@ fn watched(
             !watch.stopped()
         })
     });
-    let joined = joined.map_err(|error| match error {
-        BankError::Stopped => s2m::Error::Stopped,
-        error => s2m::Error::Bank(error),
+    let joined = joined.map_err(|error| match error.kind() {
+        s2m_model::Kind::Stopped => s2m::Error::Stopped,
+        _ => s2m::Error::Model(error),
     });
     json(&watch.result(joined)?)
 }

@@ -96,7 +96,7 @@ impl Refused {
     /// What keeps a request from being drawn.
     pub(crate) fn of(error: &Error) -> Self {
         let status = match error {
-            Error::Query(_) | Error::Setting(_) | Error::Weighting(_) | Error::Refused(_) => {
+            Error::Core(_) | Error::Setting(_) | Error::Refused(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Error::Stopped => StatusCode::CONFLICT,

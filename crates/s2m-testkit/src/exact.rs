@@ -12,12 +12,13 @@
 
 use s2m_core::normal::normal_quantile;
 use s2m_data::gaussians::{MODE_SD, Mode, modes};
+use s2m_model::Error;
 use s2m_model::bundle::{self, Bundle};
 use s2m_model::manifest::{
     CalibrationEntry, ClassEntry, ClassForm, ClassifierEntry, FORMAT, GeneratorEntry, ItemEntry,
     LabellingEntry, LabellingModel, LatentEntry, Manifest, OutputsEntry, Prior, Provenance,
 };
-use s2m_model::onnx::{Element, GraphBuilder, GraphError, Reduced, Tensor};
+use s2m_model::onnx::{Element, GraphBuilder, Reduced, Tensor};
 
 /// Share of the generator's mass on bridges.
 pub const BRIDGE_SHARE: f64 = 0.16;
@@ -195,7 +196,7 @@ fn floats(values: impl IntoIterator<Item = f64>) -> Vec<f32> {
     values.into_iter().map(|v| v as f32).collect()
 }
 
-fn generator_graph(toy: ToyGenerator) -> Result<Vec<u8>, GraphError> {
+fn generator_graph(toy: ToyGenerator) -> Result<Vec<u8>, Error> {
     let components = components(&generated_modes(toy));
     let count = components.len();
     let mut g = GraphBuilder::new("two_grids");
@@ -249,7 +250,7 @@ fn generator_graph(toy: ToyGenerator) -> Result<Vec<u8>, GraphError> {
 }
 
 /// `Φ(v) = ½(1 + erf(v/√2))`.
-fn normal_cdf_node(g: &mut GraphBuilder, v: &Tensor) -> Result<Tensor, GraphError> {
+fn normal_cdf_node(g: &mut GraphBuilder, v: &Tensor) -> Result<Tensor, Error> {
     let (scale, half) = (g.scalar(std::f32::consts::FRAC_1_SQRT_2), g.scalar(0.5));
     let v = g.mul(v, &scale)?;
     let v = g.erf(&v)?;
@@ -266,7 +267,7 @@ struct Densities<'a> {
 
 impl Densities<'_> {
     /// `(x − centre)` along both axes, for a list of centres. Each is [n, centres].
-    fn offsets(&mut self, name: &str, centres: &[[f64; 2]]) -> Result<[Tensor; 2], GraphError> {
+    fn offsets(&mut self, name: &str, centres: &[[f64; 2]]) -> Result<[Tensor; 2], Error> {
         let mut side = |axis: usize, x: &Tensor| {
             let values = floats(centres.iter().map(|c| c[axis]));
             let values =
@@ -278,21 +279,21 @@ impl Densities<'_> {
         Ok([side(0, &horizontal)?, side(1, &vertical)?])
     }
 
-    fn scaled_square(&mut self, offset: &Tensor) -> Result<Tensor, GraphError> {
+    fn scaled_square(&mut self, offset: &Tensor) -> Result<Tensor, Error> {
         let square = self.g.mul(offset, offset)?;
         let scale = self.g.scalar((-0.5 / (MODE_SD * MODE_SD)) as f32);
         self.g.mul(&square, &scale)
     }
 
     /// Log densities of modes, less the constant of a two-dimensional normal. [n, modes]
-    fn modes(&mut self, name: &str, centres: &[[f64; 2]]) -> Result<Tensor, GraphError> {
+    fn modes(&mut self, name: &str, centres: &[[f64; 2]]) -> Result<Tensor, Error> {
         let [dx, dy] = self.offsets(name, centres)?;
         let (dx, dy) = (self.scaled_square(&dx)?, self.scaled_square(&dy)?);
         self.g.add(&dx, &dy)
     }
 
     /// Log densities of parallel bridges, less the same constant. [n, bridges]
-    fn bridges(&mut self, name: &str, bridges: &[&Component]) -> Result<Tensor, GraphError> {
+    fn bridges(&mut self, name: &str, bridges: &[&Component]) -> Result<Tensor, Error> {
         let centres: Vec<[f64; 2]> = bridges
             .iter()
             .map(|b| [0, 1].map(|axis| b.start[axis] + 0.5 * b.direction[axis]))
@@ -324,7 +325,7 @@ impl Densities<'_> {
     }
 
     /// `log Σ share_i·density_i` over the second axis. [n, 1]
-    fn mixture(&mut self, name: &str, logs: &Tensor, shares: &[f64]) -> Result<Tensor, GraphError> {
+    fn mixture(&mut self, name: &str, logs: &Tensor, shares: &[f64]) -> Result<Tensor, Error> {
         let shares = floats(shares.iter().map(|s| s.ln()));
         let shares = self
             .g
@@ -334,7 +335,7 @@ impl Densities<'_> {
     }
 
     /// Log density of a generator over some modes, moved by `shift`. [n, 1]
-    fn generator(&mut self, name: &str, modes: &[Mode], shift: f64) -> Result<Tensor, GraphError> {
+    fn generator(&mut self, name: &str, modes: &[Mode], shift: f64) -> Result<Tensor, Error> {
         let moved = |c: &Component| Component {
             start: c.start.map(|side| side + shift),
             ..*c
@@ -360,7 +361,7 @@ impl Densities<'_> {
     }
 }
 
-fn classifier_graph(labels: ToyLabels, toy: ToyGenerator) -> Result<Vec<u8>, GraphError> {
+fn classifier_graph(labels: ToyLabels, toy: ToyGenerator) -> Result<Vec<u8>, Error> {
     let all = modes();
     let centres: Vec<[f64; 2]> = all.iter().map(|m| m.centre).collect();
     let mut g = GraphBuilder::new("exact_bayes");

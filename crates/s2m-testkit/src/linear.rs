@@ -1,9 +1,10 @@
 //! A bundle with any number of labels and hardly any arithmetic, for measuring what is around it.
 
 use s2m_core::joint::LabelSets;
+use s2m_model::Error;
 use s2m_model::bundle;
 use s2m_model::manifest::{JointEntry, Manifest};
-use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+use s2m_model::onnx::{Element, GraphBuilder};
 
 use crate::exact::Files;
 
@@ -28,7 +29,7 @@ pub fn joint(sets: &LabelSets) -> Files {
     bundle::files(&manifest, generator, classifier).expect("the manifest is text")
 }
 
-fn joint_classifier(sets: &LabelSets) -> Result<Vec<u8>, GraphError> {
+fn joint_classifier(sets: &LabelSets) -> Result<Vec<u8>, Error> {
     let mut g = GraphBuilder::new("coordinates");
     let (labels, outputs) = (sets.labels(), sets.outputs());
     let x = g.input("x", &[labels + 1 + outputs], Element::F32)?;
@@ -43,7 +44,7 @@ fn joint_classifier(sets: &LabelSets) -> Result<Vec<u8>, GraphError> {
     Ok(g.to_bytes())
 }
 
-fn generator(size: usize) -> Result<Vec<u8>, GraphError> {
+fn generator(size: usize) -> Result<Vec<u8>, Error> {
     let mut g = GraphBuilder::new("identity");
     let z = g.input("z", &[size], Element::F32)?;
     let two = g.scalar(2.0);
@@ -52,7 +53,7 @@ fn generator(size: usize) -> Result<Vec<u8>, GraphError> {
     Ok(g.to_bytes())
 }
 
-fn classifier(labels: usize) -> Result<Vec<u8>, GraphError> {
+fn classifier(labels: usize) -> Result<Vec<u8>, Error> {
     let mut g = GraphBuilder::new("coordinates");
     let x = g.input("x", &[labels + 1], Element::F32)?;
     let class = g.slice(&x, 1, 0..labels)?;

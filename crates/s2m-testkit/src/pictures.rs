@@ -3,13 +3,14 @@
 //! The generator is one linear layer on two latents (one normal, one uniform) and, if conditional,
 //! a one-hot class, squashed to its range. The classifier is linear in the pixels.
 
+use s2m_model::Error;
 use s2m_model::bundle;
 use s2m_model::manifest::{
     CalibrationEntry, ClassEntry, ClassForm, ClassifierEntry, FORMAT, GeneratorEntry, ItemEntry,
     LabellingEntry, LabellingModel, LatentEntry, LayoutName, Manifest, OutputsEntry, Prior,
     Provenance,
 };
-use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+use s2m_model::onnx::{Element, GraphBuilder};
 
 use crate::exact::Files;
 
@@ -56,7 +57,7 @@ pub fn pictures(kind: Kind) -> Files {
     bundle::files(&manifest(kind), generator, classifier).expect("the manifest is text")
 }
 
-fn generator(kind: Kind) -> Result<Vec<u8>, GraphError> {
+fn generator(kind: Kind) -> Result<Vec<u8>, Error> {
     let mut g = GraphBuilder::new("pictures");
     let z = g.input("z", &[6], Element::F32)?;
     let u = g.input("u", &[2, 2], Element::F32)?;
@@ -86,7 +87,7 @@ fn generator(kind: Kind) -> Result<Vec<u8>, GraphError> {
     Ok(g.to_bytes())
 }
 
-fn classifier(kind: Kind) -> Result<Vec<u8>, GraphError> {
+fn classifier(kind: Kind) -> Result<Vec<u8>, Error> {
     let [height, width, channels] = SIZE;
     let mut g = GraphBuilder::new("judge");
     let x = g.input("x", &[channels, height, width], Element::F32)?;

@@ -10,14 +10,14 @@ use std::io::{self, Write};
 
 use s2m::{Items, Model};
 use s2m_model::bundle::sha256;
-use s2m_model::onnx::{Element, GraphBuilder, GraphError, Reduced};
+use s2m_model::onnx::{Element, GraphBuilder, Reduced};
 
 fn main() -> Result<(), Box<dyn Error>> {
     run(&mut io::stdout())
 }
 
 /// In the place of a file that PyTorch exported.
-fn generator() -> Result<Vec<u8>, GraphError> {
+fn generator() -> Result<Vec<u8>, s2m_model::Error> {
     let mut graph = GraphBuilder::new("generator");
     let z = graph.input("z", &[2], Element::F32)?;
     let one = graph.scalar(1.0);
@@ -27,7 +27,7 @@ fn generator() -> Result<Vec<u8>, GraphError> {
 }
 
 /// Logits of the two labels, and of real against generated.
-fn classifier() -> Result<Vec<u8>, GraphError> {
+fn classifier() -> Result<Vec<u8>, s2m_model::Error> {
     let mut graph = GraphBuilder::new("classifier");
     let x = graph.input("x", &[2], Element::F32)?;
     let steep = graph.scalar(10_000.0);

@@ -10,13 +10,13 @@ use std::io::{self, Write};
 use s2m::Model;
 use s2m::adapt::AdaptChoice;
 use s2m_model::bundle::sha256;
-use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+use s2m_model::onnx::{Element, GraphBuilder};
 
 fn main() -> Result<(), Box<dyn Error>> {
     run(&mut io::stdout())
 }
 
-fn generator() -> Result<Vec<u8>, GraphError> {
+fn generator() -> Result<Vec<u8>, s2m_model::Error> {
     let mut graph = GraphBuilder::new("generator");
     let z = graph.input("z", &[16], Element::F32)?;
     let one = graph.scalar(1.0);
@@ -26,7 +26,7 @@ fn generator() -> Result<Vec<u8>, GraphError> {
 }
 
 /// Everything has the label `any`; a discriminator that cannot tell says 0.
-fn classifier() -> Result<Vec<u8>, GraphError> {
+fn classifier() -> Result<Vec<u8>, s2m_model::Error> {
     let mut graph = GraphBuilder::new("classifier");
     let x = graph.input("x", &[16], Element::F32)?;
     let first = graph.slice(&x, 1, 0..1)?;

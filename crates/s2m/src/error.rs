@@ -3,16 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use s2m_core::mixture::em::FitError;
-use s2m_core::query::QueryError;
 use s2m_core::setting::Setting;
-use s2m_core::weight::{LogitError, WeightingError};
-use s2m_model::bank::BankError;
-use s2m_model::bundle::BundleError;
-use s2m_model::disk::{LockError, ScratchError, StagingError};
-use s2m_model::journal::JournalError;
-use s2m_model::networks::NetworkError;
-use s2m_model::runtime::RuntimeError;
+use s2m_core::weight::LogitError;
 use thiserror::Error;
 
 use crate::pilot::{MAX_SIZE, Pilot};
@@ -30,21 +22,12 @@ pub enum Error {
         /// What there is.
         embedded: String,
     },
-    /// The bundle is not usable.
+    /// A bundle, a network, a bank, ONNX Runtime or a place on disk is not usable.
     #[error(transparent)]
-    Bundle(#[from] BundleError),
-    /// The query is not usable.
+    Model(#[from] s2m_model::Error),
+    /// The query is not usable, or the settings do not fit it.
     #[error(transparent)]
-    Query(#[from] QueryError),
-    /// The settings do not fit the query.
-    #[error(transparent)]
-    Weighting(#[from] WeightingError),
-    /// ONNX Runtime is not usable.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// A network failed.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
+    Core(#[from] s2m_core::Error),
     /// A classifier said something that is not a number.
     #[error(
         "proposal {proposal}: {source}\nhint: the networks overflow for this latent; check their export, or the input range in model.toml"
@@ -55,12 +38,6 @@ pub enum Error {
         /// What it said.
         source: LogitError,
     },
-    /// The bank is not usable.
-    #[error(transparent)]
-    Bank(#[from] BankError),
-    /// Progress of an interrupted run cannot be kept.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
     /// A picture cannot be made.
     #[error(transparent)]
     Picture(#[from] s2m_show::Error),
@@ -76,12 +53,6 @@ pub enum Error {
     /// Nobody waited for the end any longer.
     #[error("stopped before the end")]
     Stopped,
-    /// The output folder cannot be made.
-    #[error(transparent)]
-    Staging(#[from] StagingError),
-    /// Numbers that memory does not hold cannot be kept or read.
-    #[error(transparent)]
-    Scratch(#[from] ScratchError),
     /// A run stopped, and can go on from what it has scored.
     #[error("{source}\nhint: what was scored is kept in `{}`; the same command goes on from it, and so does another number of items", .kept.display())]
     Unfinished {
@@ -90,9 +61,6 @@ pub enum Error {
         /// Where the logits are.
         kept: PathBuf,
     },
-    /// Somebody else writes there.
-    #[error(transparent)]
-    Lock(#[from] LockError),
     /// A file or folder cannot be written.
     #[error("could not write `{}`: {source}", .path.display())]
     Write {
@@ -120,15 +88,15 @@ impl From<Refusal> for Error {
 impl Error {
     /// Whether the same request may end otherwise another time: the disk is full, or memory, or somebody stopped it.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(
-            self,
-            Self::Write { .. }
-                | Self::Stopped
-                | Self::Journal(_)
-                | Self::Network(_)
-                | Self::Scratch(_)
-                | Self::Staging(_)
-        )
+        use s2m_model::Kind;
+        match self {
+            Self::Write { .. } | Self::Stopped => true,
+            Self::Model(error) => matches!(
+                error.kind(),
+                Kind::Journal | Kind::Network | Kind::Write | Kind::Place
+            ),
+            _ => false,
+        }
     }
 
     /// Tells how far work is; an error where nobody waits for it any longer.
@@ -218,7 +186,7 @@ pub enum AdaptError {
     },
     /// No mixture fits the points.
     #[error("no mixture could be fitted to the latents found: {0}")]
-    Fit(#[from] FitError),
+    Fit(#[from] s2m_core::Error),
     /// A stored proposal of another generator.
     #[error("the proposal in `{}` was adapted for another generator (of the model `{model}`)\nhint: make one for this model with `s2m adapt`", .path.display())]
     OtherBundle {

@@ -14,7 +14,9 @@
 //! "Transforming Classifier Scores into Accurate Multiclass Probability Estimates", 2002.
 
 use super::isotonic::{Curve, Observation};
-use super::temperature::{TemperatureError, fit_real, softplus};
+use super::temperature::{fit_real, softplus};
+
+use crate::error::Error;
 
 /// From a logit of `D_v` to log odds of real against generated, before they are clipped and capped.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -97,12 +99,7 @@ const FOLDS: usize = 5;
 /// Chooses a correction from logits of held-out real and generated items.
 ///
 /// A real item that is there several times has the same number in `items` each time, and is dealt as one.
-pub fn choose(
-    real: &[f32],
-    items: &[u32],
-    generated: &[f32],
-    clip: f64,
-) -> Result<Choice, TemperatureError> {
+pub fn choose(real: &[f32], items: &[u32], generated: &[f32], clip: f64) -> Result<Choice, Error> {
     let by_item = Order::of(items);
     let fits: [Fit; 3] = [by_temperature, by_platt, by_isotonic];
     let mut log_odds: [[Vec<f64>; 2]; 3] = Default::default();
@@ -133,7 +130,7 @@ pub fn choose(
     })
 }
 
-type Fit = fn(&[f32], &[f32], f64) -> Result<Corrected, TemperatureError>;
+type Fit = fn(&[f32], &[f32], f64) -> Result<Corrected, Error>;
 
 /// Distinct numbers of items, in order.
 struct Order(Vec<u32>);
@@ -207,11 +204,7 @@ fn moments(values: &[f64]) -> [f64; 2] {
     [mean, variance]
 }
 
-fn by_temperature(
-    real: &[f32],
-    generated: &[f32],
-    _clip: f64,
-) -> Result<Corrected, TemperatureError> {
+fn by_temperature(real: &[f32], generated: &[f32], _clip: f64) -> Result<Corrected, Error> {
     Ok(Corrected {
         correction: Correction::None,
         temperature: fit_real(real, generated)?.temperature,
@@ -224,7 +217,7 @@ const MOST_STEPS: usize = 100;
 /// Slopes that are kept: those of the temperatures.
 const SLOPES: [f64; 2] = [1e-4, 1e4];
 
-fn by_platt(real: &[f32], generated: &[f32], _clip: f64) -> Result<Corrected, TemperatureError> {
+fn by_platt(real: &[f32], generated: &[f32], _clip: f64) -> Result<Corrected, Error> {
     let mut slope = 1.0 / fit_real(real, generated)?.temperature;
     let mut shift = 0.0;
     let mut last = platt_loss(real, generated, slope, shift);
@@ -300,7 +293,7 @@ fn platt_slopes(real: &[f32], generated: &[f32], slope: f64, shift: f64) -> ([f6
     (gradient, curvature)
 }
 
-fn by_isotonic(real: &[f32], generated: &[f32], clip: f64) -> Result<Corrected, TemperatureError> {
+fn by_isotonic(real: &[f32], generated: &[f32], clip: f64) -> Result<Corrected, Error> {
     // The check of the logits is the temperature's.
     fit_real(real, generated)?;
     let mut seen = Vec::with_capacity(real.len() + generated.len());

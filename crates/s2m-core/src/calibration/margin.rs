@@ -16,9 +16,8 @@
 //! Reference: the rank argument of split conformal prediction; Vovk et al., "Algorithmic Learning in
 //! a Random World", 2005.
 
-use thiserror::Error;
-
 use crate::density::{Labelling, Levels};
+use crate::error::Error;
 use crate::logits::LogitError;
 use crate::query::Query;
 
@@ -29,47 +28,6 @@ const HAIR: f64 = 1e-9;
 /// Products of δ and a count this close (relatively) below a whole number are that number: δ is
 /// typed in decimals, and 0.01 · 100 must be 1.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
-
-/// Why there is no margin.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum MarginError {
-    /// The wanted probability is none.
-    #[error("the exclusion error is {delta}; it must lie strictly between 0 and 1")]
-    Delta {
-        /// What was given.
-        delta: f64,
-    },
-    /// ⌊δ(m+1)⌋ = 0.
-    #[error(
-        "an exclusion error of {delta} needs at least {needed} held-out items observed with an excluded label, got {items}"
-    )]
-    TooFew {
-        /// The wanted probability.
-        delta: f64,
-        /// Items that would do.
-        needed: usize,
-        /// Items at hand.
-        items: usize,
-    },
-    /// A ratio is not a number.
-    #[error("the ratio of held-out item {item} is not a number")]
-    NotANumber {
-        /// Which item.
-        item: usize,
-    },
-    /// More items than δ allows get weight at every margin.
-    #[error(
-        "no margin keeps the exclusion error at {delta}: {always} of {items} held-out items get weight at every margin"
-    )]
-    Never {
-        /// The wanted probability.
-        delta: f64,
-        /// Items with weight at every margin above the smallest double.
-        always: usize,
-        /// Items at hand.
-        items: usize,
-    },
-}
 
 /// A margin and where it came from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,21 +43,24 @@ pub struct Margin {
 /// The margin at which a new item of this kind gets weight with probability at most `delta`.
 ///
 /// `log_ratios` are the items' critical ratios as [`log_critical_margin`] gives them.
-pub fn exclusion_margin(log_ratios: &[f64], delta: f64) -> Result<Margin, MarginError> {
+pub fn exclusion_margin(log_ratios: &[f64], delta: f64) -> Result<Margin, Error> {
     if !(delta > 0.0 && delta < 1.0) {
-        return Err(MarginError::Delta { delta });
+        return Err(Error::value(format!(
+            "the exclusion error is {delta}; it must lie strictly between 0 and 1"
+        )));
     }
     if let Some(item) = log_ratios.iter().position(|s| s.is_nan()) {
-        return Err(MarginError::NotANumber { item });
+        return Err(Error::value(format!(
+            "the ratio of held-out item {item} is not a number"
+        )));
     }
     let items = log_ratios.len();
     let rank = rank(delta, items);
     if rank == 0 {
-        return Err(MarginError::TooFew {
-            delta,
-            needed: needed(delta),
-            items,
-        });
+        let needed = needed(delta);
+        return Err(Error::too_few(format!(
+            "an exclusion error of {delta} needs at least {needed} held-out items observed with an excluded label, got {items}"
+        )));
     }
     let mut sorted = log_ratios.to_vec();
     let (_, log_ratio, _) = sorted.select_nth_unstable_by(rank - 1, f64::total_cmp);
@@ -110,11 +71,10 @@ pub fn exclusion_margin(log_ratios: &[f64], delta: f64) -> Result<Margin, Margin
     };
     if margin < f64::MIN_POSITIVE {
         let unreachable = |s: &&f64| s.exp() * (1.0 - HAIR) < f64::MIN_POSITIVE;
-        return Err(MarginError::Never {
-            delta,
-            always: log_ratios.iter().filter(unreachable).count(),
-            items,
-        });
+        let always = log_ratios.iter().filter(unreachable).count();
+        return Err(Error::unreachable(format!(
+            "no margin keeps the exclusion error at {delta}: {always} of {items} held-out items get weight at every margin"
+        )));
     }
     Ok(Margin {
         value: margin,

@@ -13,7 +13,8 @@
 //! One log weight per label then comes from all pairs by weighted least squares. Labels that no chain of
 //! such pairs joins cannot be compared.
 
-use super::temperature::TemperatureError;
+use super::temperature::not_rows;
+use crate::error::Error;
 
 /// Two labels that enough items carry at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,15 +57,10 @@ pub fn estimate(
     classes: usize,
     temperature: f64,
     observed: &[u8],
-) -> Result<Estimate, TemperatureError> {
+) -> Result<Estimate, Error> {
     let items = observed.len();
     if rows.len() != items * classes {
-        let logits = rows.len();
-        return Err(TemperatureError::Length {
-            logits,
-            items,
-            classes,
-        });
+        return Err(not_rows(rows.len(), items, classes));
     }
     let mut pairs = Vec::new();
     for i in 0..classes {

@@ -13,7 +13,7 @@
 //!
 //! Reference: Guo et al., "On Calibration of Modern Neural Networks", 2017.
 
-use thiserror::Error;
+use crate::error::Error;
 
 /// Least and largest temperature that a fit returns.
 pub const LIMITS: [f64; 2] = [0.01, 100.0];
@@ -23,45 +23,6 @@ const MOST_STEPS: usize = 200;
 
 /// A gain in likelihood that is none.
 const NEGLIGIBLE: f64 = 1e-9;
-
-/// Why logits cannot be fitted.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum TemperatureError {
-    /// Nothing to fit to.
-    #[error("a temperature needs at least one held-out {what} item")]
-    Empty {
-        /// Which items are missing.
-        what: &'static str,
-    },
-    /// Logits and observed labels do not belong together.
-    #[error("{logits} logits are not {items} rows of {classes}")]
-    Length {
-        /// Number of logits.
-        logits: usize,
-        /// Number of observed labels.
-        items: usize,
-        /// Classes of the head.
-        classes: usize,
-    },
-    /// A logit is not finite.
-    #[error("the logits of item {item} hold {value}")]
-    NotFinite {
-        /// Which item.
-        item: usize,
-        /// The offending value.
-        value: f32,
-    },
-    /// An observed label that the head does not know.
-    #[error("item {item} is observed with class {class}, and there are {classes}")]
-    Class {
-        /// Which item.
-        item: usize,
-        /// What was observed.
-        class: u8,
-        /// Classes of the head.
-        classes: usize,
-    },
-}
 
 /// A temperature and what it changed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,31 +58,20 @@ impl Likelihood {
 }
 
 /// The temperature of a head with `classes` outputs; `rows` holds the logits item by item.
-pub fn fit_class(
-    rows: &[f32],
-    classes: usize,
-    observed: &[u8],
-) -> Result<TemperatureFit, TemperatureError> {
+pub fn fit_class(rows: &[f32], classes: usize, observed: &[u8]) -> Result<TemperatureFit, Error> {
     let items = observed.len();
     if items == 0 {
-        return Err(TemperatureError::Empty { what: "labelled" });
+        return Err(none_held_out("labelled"));
     }
     if rows.len() != items * classes {
-        let logits = rows.len();
-        return Err(TemperatureError::Length {
-            logits,
-            items,
-            classes,
-        });
+        return Err(not_rows(rows.len(), items, classes));
     }
     all_finite(rows, classes)?;
     if let Some(item) = observed.iter().position(|&c| usize::from(c) >= classes) {
         let class = observed[item];
-        return Err(TemperatureError::Class {
-            item,
-            class,
-            classes,
-        });
+        return Err(Error::value(format!(
+            "item {item} is observed with class {class}, and there are {classes}"
+        )));
     }
     Ok(minimise(items, |inverse| {
         let mut sum = Likelihood::default();
@@ -133,10 +83,10 @@ pub fn fit_class(
 }
 
 /// The temperature of `D_v`'s logit, from held-out real and generated items.
-pub fn fit_real(real: &[f32], generated: &[f32]) -> Result<TemperatureFit, TemperatureError> {
+pub fn fit_real(real: &[f32], generated: &[f32]) -> Result<TemperatureFit, Error> {
     for (what, side) in [("real", real), ("generated", generated)] {
         if side.is_empty() {
-            return Err(TemperatureError::Empty { what });
+            return Err(none_held_out(what));
         }
         all_finite(side, 1)?;
     }
@@ -180,13 +130,24 @@ pub(super) fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-fn all_finite(logits: &[f32], width: usize) -> Result<(), TemperatureError> {
+pub(crate) fn not_rows(logits: usize, items: usize, classes: usize) -> Error {
+    Error::mismatch(format!("{logits} logits are not {items} rows of {classes}"))
+}
+
+pub(crate) fn none_held_out(what: &str) -> Error {
+    Error::too_few(format!(
+        "a temperature needs at least one held-out {what} item"
+    ))
+}
+
+pub(crate) fn all_finite(logits: &[f32], width: usize) -> Result<(), Error> {
     match logits.iter().position(|l| !l.is_finite()) {
         None => Ok(()),
-        Some(at) => Err(TemperatureError::NotFinite {
-            item: at / width,
-            value: logits[at],
-        }),
+        Some(at) => Err(Error::value(format!(
+            "the logits of item {} hold {}",
+            at / width,
+            logits[at]
+        ))),
     }
 }
 

@@ -17,9 +17,8 @@
 mod packed;
 pub mod targets;
 
-use thiserror::Error;
-
 use crate::density::{Labelling, Levels};
+use crate::error::Error;
 use crate::labels::LabelSet;
 use crate::query::Query;
 
@@ -32,39 +31,6 @@ pub const MOST_WHOLE: usize = 8;
 /// Most sets with an output of their own.
 pub const MOST_SETS: usize = 1024;
 
-/// Why sets cannot be the outputs of a network.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LabelSetsError {
-    /// There is nothing joint to learn.
-    #[error("one label has one label set; a joint head needs at least two labels")]
-    OneLabel,
-    /// No set, or more than outputs can be.
-    #[error("{0} label sets are listed; 1 to {MOST_SETS} are possible")]
-    Count(usize),
-    /// A set without labels.
-    #[error("label set {0} of the list is empty")]
-    Empty(usize),
-    /// A set with a label that there is not.
-    #[error("label set {at} of the list has a label beyond the {labels} of the bundle")]
-    Foreign {
-        /// Its place, from 1.
-        at: usize,
-        /// How many labels there are.
-        labels: usize,
-    },
-    /// A set stands there twice.
-    #[error("label sets {first} and {second} of the list are the same")]
-    Repeated {
-        /// Place of the first, from 1.
-        first: usize,
-        /// Place of the second.
-        second: usize,
-    },
-    /// A label could never be predicted.
-    #[error("label {0} is in no label set of the list, and there is no output `rest`")]
-    Missing(usize),
-}
-
 /// The label sets that the outputs of a network stand for, in their order; checked once, here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelSets {
@@ -75,39 +41,54 @@ pub struct LabelSets {
 
 impl LabelSets {
     /// Sets by the outputs' order; with `rest` one more output follows for all others.
-    pub fn new(labels: usize, sets: Vec<LabelSet>, rest: bool) -> Result<Self, LabelSetsError> {
+    pub fn new(labels: usize, sets: Vec<LabelSet>, rest: bool) -> Result<Self, Error> {
         if labels < 2 {
-            return Err(LabelSetsError::OneLabel);
+            return Err(Error::labels(
+                "one label has one label set; a joint head needs at least two labels",
+            ));
         }
         if !(1..=MOST_SETS).contains(&sets.len()) {
-            return Err(LabelSetsError::Count(sets.len()));
+            return Err(Error::too_large(format!(
+                "{} label sets are listed; 1 to {MOST_SETS} are possible",
+                sets.len()
+            )));
         }
         let all = LabelSet::first(labels);
         for (at, set) in sets.iter().enumerate() {
             if set.is_empty() {
-                return Err(LabelSetsError::Empty(at + 1));
+                return Err(Error::labels(format!(
+                    "label set {} of the list is empty",
+                    at + 1
+                )));
             }
             if set.bits() & !all.bits() != 0 {
-                return Err(LabelSetsError::Foreign { at: at + 1, labels });
+                return Err(Error::labels(format!(
+                    "label set {} of the list has a label beyond the {labels} of the bundle",
+                    at + 1
+                )));
             }
         }
         let mut order: Vec<usize> = (0..sets.len()).collect();
         order.sort_by_key(|&at| (sets[at], at));
         if let Some(pair) = order.windows(2).find(|pair| sets[pair[0]] == sets[pair[1]]) {
             let (first, second) = (pair[0] + 1, pair[1] + 1);
-            return Err(LabelSetsError::Repeated { first, second });
+            return Err(Error::labels(format!(
+                "label sets {first} and {second} of the list are the same"
+            )));
         }
         let covered = sets
             .iter()
             .fold(LabelSet::EMPTY, |all, set| all.union(*set));
         if let Some(label) = (0..labels).find(|&label| !rest && !covered.contains(label)) {
-            return Err(LabelSetsError::Missing(label));
+            return Err(Error::uncovered(format!(
+                "label {label} is in no label set of the list, and there is no output `rest`"
+            )));
         }
         Ok(Self { labels, sets, rest })
     }
 
     /// Every set of so many labels, the first label alone first; up to [`MOST_WHOLE`] labels.
-    pub fn whole(labels: usize) -> Result<Self, LabelSetsError> {
+    pub fn whole(labels: usize) -> Result<Self, Error> {
         let count = (1_usize << labels.min(MOST_WHOLE + 4)) - 1;
         let sets = (1..=count as u64).map(LabelSet::from_bits).collect();
         Self::new(labels, sets, false)

@@ -12,9 +12,10 @@
 
 use std::collections::HashMap;
 
-use super::{LabelSets, LabelSetsError, MOST_SETS, MOST_WHOLE};
-use crate::calibration::temperature::{TemperatureError, TemperatureFit};
+use super::{LabelSets, MOST_SETS, MOST_WHOLE};
+use crate::calibration::temperature::{TemperatureFit, all_finite, none_held_out, not_rows};
 use crate::density::{Labelling, Levels};
+use crate::error::Error;
 use crate::labels::LabelSet;
 
 /// Share of all mass that sets have together that no level speaks for: a shown label which the class network
@@ -197,7 +198,7 @@ impl Census {
     }
 
     /// Every set where there are few labels, else those with most mass; `rest` stands for the others.
-    pub fn sets(&self) -> Result<LabelSets, LabelSetsError> {
+    pub fn sets(&self) -> Result<LabelSets, Error> {
         let labels = self.labelling.label_count();
         if labels <= MOST_WHOLE {
             return LabelSets::whole(labels);
@@ -263,7 +264,7 @@ impl Showing {
     /// The temperature at which held-out items are likeliest to show what they show.
     ///
     /// The likelihood of a mixture need not be convex: a row of temperatures is tried and the best refined.
-    pub fn fit_temperature(&self, items: HeldOut<'_>) -> Result<TemperatureFit, TemperatureError> {
+    pub fn fit_temperature(&self, items: HeldOut<'_>) -> Result<TemperatureFit, Error> {
         self.check(items)?;
         let nll = |temperature: f64| {
             let terms = self.log_likelihoods(items, temperature);
@@ -300,25 +301,15 @@ impl Showing {
         })
     }
 
-    fn check(&self, items: HeldOut<'_>) -> Result<(), TemperatureError> {
+    fn check(&self, items: HeldOut<'_>) -> Result<(), Error> {
         let (outputs, count) = (self.sets.outputs(), items.labels.len());
         if count == 0 {
-            return Err(TemperatureError::Empty { what: "labelled" });
+            return Err(none_held_out("labelled"));
         }
         if items.logits.len() != count * outputs {
-            return Err(TemperatureError::Length {
-                logits: items.logits.len(),
-                items: count,
-                classes: outputs,
-            });
+            return Err(not_rows(items.logits.len(), count, outputs));
         }
-        match items.logits.iter().position(|logit| !logit.is_finite()) {
-            None => Ok(()),
-            Some(at) => Err(TemperatureError::NotFinite {
-                item: at / outputs,
-                value: items.logits[at],
-            }),
-        }
+        all_finite(items.logits, outputs)
     }
 }
 

@@ -7,7 +7,8 @@
 
 use std::num::NonZeroUsize;
 
-use super::em::{Fit, FitError, Settings, check, fit};
+use super::em::{Fit, Settings, check, fit, no_weight};
+use crate::error::Error;
 use crate::proposals::{Proposals, Purpose};
 use crate::streams::HELD_OUT_POINTS;
 
@@ -51,7 +52,7 @@ pub fn choose(
     settings: &Settings,
     proposals: Proposals,
     counts: &[NonZeroUsize],
-) -> Result<Chosen, FitError> {
+) -> Result<Chosen, Error> {
     check(points, log_weights)?;
     let [rest, held_out] = split(points, log_weights, proposals);
     let with = |components| Settings {
@@ -68,7 +69,7 @@ pub fn choose(
         tried.push((count, found.mixture.components(), mean, logs));
     }
     let Some(best) = tried.iter().max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        return Err(FitError::NoCounts);
+        return Err(no_counts());
     };
     let trials: Vec<Trial> = tried
         .iter()
@@ -116,11 +117,15 @@ pub(super) fn split(points: &[f32], log_weights: &[f64], proposals: Proposals) -
     parts
 }
 
+pub(super) fn no_counts() -> Error {
+    Error::setting("a choice needs at least one number of components")
+}
+
 /// Weights that sum to 1.
-pub(super) fn shares(log_weights: &[f64]) -> Result<Vec<f64>, FitError> {
+pub(super) fn shares(log_weights: &[f64]) -> Result<Vec<f64>, Error> {
     let total = crate::log_sum_exp(log_weights.iter().copied());
     if !total.is_finite() {
-        return Err(FitError::NoWeight);
+        return Err(no_weight());
     }
     Ok(log_weights.iter().map(|w| (w - total).exp()).collect())
 }
@@ -144,7 +149,7 @@ mod tests {
         points
     }
 
-    fn run(points: &[f32], log_weights: &[f64], counts: &[usize]) -> Result<Chosen, FitError> {
+    fn run(points: &[f32], log_weights: &[f64], counts: &[usize]) -> Result<Chosen, Error> {
         let counts: Vec<NonZeroUsize> = counts.iter().filter_map(|&c| c.try_into().ok()).collect();
         let settings = Settings {
             covariance: Covariance::Diagonal,
@@ -192,7 +197,7 @@ mod tests {
 
     #[test]
     fn bad_input_is_named() {
-        let message = |found: Result<Chosen, FitError>| found.unwrap_err().to_string();
+        let message = |found: Result<Chosen, Error>| found.unwrap_err().to_string();
         let points = points(1);
         assert_eq!(
             message(run(&points, &[0.0; COUNT], &[])),

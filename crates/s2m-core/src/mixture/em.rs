@@ -22,11 +22,10 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use thiserror::Error;
-
 use super::triangle::{Scatter, Symmetric};
 use super::wide::wide;
-use super::{Covariance, Factors, Mixture, MixtureError, PANEL, parallel, start};
+use super::{Covariance, Factors, Mixture, PANEL, parallel, start};
+use crate::error::Error;
 use crate::proposals::Proposals;
 
 /// A component is dropped below this share of what it would have if all had the same.
@@ -70,63 +69,6 @@ impl Default for Settings {
     }
 }
 
-/// Why points cannot be fitted.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum FitError {
-    /// Numbers and weights do not belong together.
-    #[error("{numbers} numbers are not {points} points of the same size")]
-    Length {
-        /// Numbers of all points.
-        numbers: usize,
-        /// Number of log weights.
-        points: usize,
-    },
-    /// A point is not finite.
-    #[error("point {point} holds {value}")]
-    NotFinite {
-        /// Which point.
-        point: usize,
-        /// The offending value.
-        value: f32,
-    },
-    /// A log weight that is neither a number nor `-∞`.
-    #[error("the log weight of point {point} is {value}")]
-    LogWeight {
-        /// Which point.
-        point: usize,
-        /// Its log weight.
-        value: f64,
-    },
-    /// Nothing to fit to.
-    #[error("no point has a weight above zero")]
-    NoWeight,
-    /// Points without spread have no covariance.
-    #[error("all points of any weight are the same")]
-    NoSpread,
-    /// A setting out of its range.
-    #[error("{what} is {value}, which is not a number from 0 up")]
-    Setting {
-        /// Which setting.
-        what: &'static str,
-        /// The offending value.
-        value: f64,
-    },
-    /// No number of components to choose from.
-    #[error("a choice needs at least one number of components")]
-    NoCounts,
-    /// The start does not belong to the points or the settings.
-    #[error("the start has {start} and the fit wants {wanted}")]
-    Start {
-        /// What the start has.
-        start: String,
-        /// What was wanted.
-        wanted: String,
-    },
-    /// A covariance without a factor: only without regularisation.
-    #[error(transparent)]
-    Mixture(#[from] MixtureError),
-}
-
 /// A fitted mixture and how it came about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
@@ -156,7 +98,7 @@ pub fn fit(
     log_weights: &[f64],
     settings: &Settings,
     proposals: Proposals,
-) -> Result<Fit, FitError> {
+) -> Result<Fit, Error> {
     settings.check()?;
     let data = Data::new(points, log_weights)?;
     let start = start::start(&data, settings, proposals)?;
@@ -170,10 +112,14 @@ pub fn fit_from(
     points: &[f32],
     log_weights: &[f64],
     settings: &Settings,
-) -> Result<Fit, FitError> {
+) -> Result<Fit, Error> {
     settings.check()?;
     let data = Data::new(points, log_weights)?;
-    let mismatch = |start: String, wanted: String| Err(FitError::Start { start, wanted });
+    let mismatch = |start: String, wanted: String| {
+        Err(Error::mismatch(format!(
+            "the start has {start} and the fit wants {wanted}"
+        )))
+    };
     if start.size() != data.size {
         let dimensions = |n: usize| format!("{n} dimensions");
         return mismatch(dimensions(start.size()), dimensions(data.size));
@@ -189,19 +135,25 @@ pub fn fit_from(
     climb(start.with_prior_share(0.0)?, &data, &settings)
 }
 
+pub(super) fn no_weight() -> Error {
+    Error::too_few("no point has a weight above zero")
+}
+
 /// Whether points and weights could be fitted at all.
-pub(super) fn check(points: &[f32], log_weights: &[f64]) -> Result<(), FitError> {
+pub(super) fn check(points: &[f32], log_weights: &[f64]) -> Result<(), Error> {
     Data::new(points, log_weights).map(|_| ())
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), FitError> {
+    fn check(&self) -> Result<(), Error> {
         for (what, value) in [
             ("the regularisation", self.regularisation),
             ("the tolerance", self.tolerance),
         ] {
             if !(value >= 0.0 && value.is_finite()) {
-                return Err(FitError::Setting { what, value });
+                return Err(Error::value(format!(
+                    "{what} is {value}, which is not a number from 0 up"
+                )));
             }
         }
         Ok(())
@@ -221,31 +173,32 @@ pub(super) struct Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    fn new(points: &'a [f32], log_weights: &[f64]) -> Result<Self, FitError> {
+    fn new(points: &'a [f32], log_weights: &[f64]) -> Result<Self, Error> {
         let count = log_weights.len();
         let size = points.len() / count.max(1);
         if size == 0 || points.len() != size * count {
             let numbers = points.len();
-            return Err(FitError::Length {
-                numbers,
-                points: count,
-            });
+            return Err(Error::mismatch(format!(
+                "{numbers} numbers are not {count} points of the same size"
+            )));
         }
         if let Some(at) = points.iter().position(|v| !v.is_finite()) {
             let (point, value) = (at / size, points[at]);
-            return Err(FitError::NotFinite { point, value });
+            return Err(Error::value(format!("point {point} holds {value}")));
         }
         let bad = |w: &f64| w.is_nan() || *w == f64::INFINITY;
         if let Some(point) = log_weights.iter().position(bad) {
             let value = log_weights[point];
-            return Err(FitError::LogWeight { point, value });
+            return Err(Error::value(format!(
+                "the log weight of point {point} is {value}"
+            )));
         }
         let largest = log_weights
             .iter()
             .copied()
             .fold(f64::NEG_INFINITY, f64::max);
         if largest == f64::NEG_INFINITY {
-            return Err(FitError::NoWeight);
+            return Err(no_weight());
         }
         let all: Vec<f64> = log_weights.iter().map(|w| (w - largest).exp()).collect();
         let sum: f64 = all.iter().sum();
@@ -270,7 +223,7 @@ impl<'a> Data<'a> {
         data.variance = moments.variances.iter().sum::<f64>() / size as f64;
         data.mean = moments.means;
         if data.variance == 0.0 {
-            return Err(FitError::NoSpread);
+            return Err(Error::too_few("all points of any weight are the same"));
         }
         Ok(data)
     }
@@ -453,7 +406,7 @@ struct Climb<'a> {
     total: Vec<Symmetric>,
 }
 
-fn climb(start: Mixture, data: &Data<'_>, settings: &Settings) -> Result<Fit, FitError> {
+fn climb(start: Mixture, data: &Data<'_>, settings: &Settings) -> Result<Fit, Error> {
     let climb = Climb::new(data, settings);
     let (mut mixture, mut expected) = climb.expect_without_the_empty(start);
     let mut path = vec![expected.objective];
@@ -569,11 +522,7 @@ impl<'a> Climb<'a> {
 
     /// The likeliest mixture where components have these shares of the points, which they have by the
     /// mixture `before`.
-    fn maximise(
-        &self,
-        before: &Mixture,
-        shares: &[Vec<(usize, f64)>],
-    ) -> Result<Mixture, MixtureError> {
+    fn maximise(&self, before: &Mixture, shares: &[Vec<(usize, f64)>]) -> Result<Mixture, Error> {
         let Moments {
             mut weights,
             means,
@@ -623,7 +572,7 @@ pub(super) fn from_groups(
     data: &Data<'_>,
     settings: &Settings,
     groups: &[Vec<(usize, f64)>],
-) -> Result<Mixture, MixtureError> {
+) -> Result<Mixture, Error> {
     let noise = settings.regularisation * data.variance;
     let Moments {
         weights,

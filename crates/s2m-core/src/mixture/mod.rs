@@ -23,8 +23,7 @@ mod start;
 mod triangle;
 mod wide;
 
-use thiserror::Error;
-
+use crate::error::Error;
 use crate::log_sum_exp;
 use crate::proposals::{Proposals, Purpose};
 use triangle::{Column, Symmetric, TILE, Triangle, tiles};
@@ -56,62 +55,6 @@ impl Covariance {
             Self::Full => components * size * size,
         }
     }
-}
-
-/// Why numbers are not a mixture.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum MixtureError {
-    /// No component, or no dimension.
-    #[error("a mixture needs at least one component and one dimension")]
-    Empty,
-    /// A list of the wrong length.
-    #[error("{what}: wanted {wanted} numbers, found {found}")]
-    Length {
-        /// Which list.
-        what: &'static str,
-        /// Its right length.
-        wanted: usize,
-        /// Its length.
-        found: usize,
-    },
-    /// A number that is not finite.
-    #[error("{what}: number {at} is {value}")]
-    NotFinite {
-        /// Which list.
-        what: &'static str,
-        /// Where in the list.
-        at: usize,
-        /// The offending value.
-        value: f64,
-    },
-    /// A weight below zero.
-    #[error("the weight of component {component} is {value}")]
-    Negative {
-        /// Which component.
-        component: usize,
-        /// Its weight.
-        value: f64,
-    },
-    /// The weights are not shares of one whole.
-    #[error("the weights of the components sum to {sum}, not to 1")]
-    Sum {
-        /// What they sum to.
-        sum: f64,
-    },
-    /// A covariance or its factor that no normal distribution has.
-    #[error("the covariance of component {component} is not positive definite at row {row}")]
-    NotPositiveDefinite {
-        /// Which component; 0 where they share one.
-        component: usize,
-        /// The first row at which it shows.
-        row: usize,
-    },
-    /// The share of the prior is not a share.
-    #[error("the share of the prior is {value}, which is not within 0 and 1")]
-    PriorShare {
-        /// The offending value.
-        value: f64,
-    },
 }
 
 /// A mixture as plain lists, to be stored and read again.
@@ -165,7 +108,7 @@ pub struct Mixture {
 
 impl Mixture {
     /// A mixture out of its parts.
-    pub fn new(parts: Parts) -> Result<Self, MixtureError> {
+    pub fn new(parts: Parts) -> Result<Self, Error> {
         let Parts {
             covariance,
             size,
@@ -178,8 +121,7 @@ impl Mixture {
         let wanted = covariance.numbers(size, weights.len());
         check("factors", &factors, wanted)?;
         let triangle = |(component, rows): (usize, &[f64])| {
-            Triangle::from_rows(size, rows)
-                .map_err(|row| MixtureError::NotPositiveDefinite { component, row })
+            Triangle::from_rows(size, rows).map_err(|row| indefinite(component, row))
         };
         let rows = factors.chunks(size * size).enumerate();
         let factors = match covariance {
@@ -197,7 +139,7 @@ impl Mixture {
         weights: &[f64],
         means: &[f64],
         covariances: &[f64],
-    ) -> Result<Self, MixtureError> {
+    ) -> Result<Self, Error> {
         let size = means.len() / weights.len().max(1);
         check_lists(size, weights, means)?;
         let wanted = covariance.numbers(size, weights.len());
@@ -284,9 +226,11 @@ impl Mixture {
     }
 
     /// The same mixture in which the standard normal prior has the share `epsilon`.
-    pub fn with_prior_share(mut self, epsilon: f64) -> Result<Self, MixtureError> {
+    pub fn with_prior_share(mut self, epsilon: f64) -> Result<Self, Error> {
         if !(0.0..=1.0).contains(&epsilon) {
-            return Err(MixtureError::PriorShare { value: epsilon });
+            return Err(Error::value(format!(
+                "the share of the prior is {epsilon}, which is not within 0 and 1"
+            )));
         }
         self.prior_share = epsilon;
         Ok(self)
@@ -533,10 +477,10 @@ impl Factors {
         }
     }
 
-    fn diagonal(size: usize, deviations: Vec<f64>) -> Result<Self, MixtureError> {
+    fn diagonal(size: usize, deviations: Vec<f64>) -> Result<Self, Error> {
         if let Some(at) = deviations.iter().position(|s| s.is_nan() || *s <= 0.0) {
             let (component, row) = (at / size, at % size);
-            return Err(MixtureError::NotPositiveDefinite { component, row });
+            return Err(indefinite(component, row));
         }
         Ok(Self::Diagonal {
             deviations,
@@ -545,15 +489,10 @@ impl Factors {
     }
 
     /// Factors of full covariances: one if they share it, or one per component.
-    fn from_matrices(
-        covariance: Covariance,
-        matrices: Vec<Symmetric>,
-    ) -> Result<Self, MixtureError> {
+    fn from_matrices(covariance: Covariance, matrices: Vec<Symmetric>) -> Result<Self, Error> {
         let work = matrices.into_iter().enumerate().collect();
         let factors = parallel::each(work, |(component, matrix): (usize, Symmetric)| {
-            matrix
-                .cholesky()
-                .map_err(|row| MixtureError::NotPositiveDefinite { component, row })
+            matrix.cholesky().map_err(|row| indefinite(component, row))
         });
         let mut factors: Vec<Triangle> = factors.into_iter().collect::<Result<_, _>>()?;
         Ok(match covariance {
@@ -608,38 +547,44 @@ fn log_standard_normal(size: usize, squares: f64) -> f64 {
     -0.5 * (size as f64 * std::f64::consts::TAU.ln() + squares)
 }
 
-fn check_lists(size: usize, weights: &[f64], means: &[f64]) -> Result<(), MixtureError> {
+fn indefinite(component: usize, row: usize) -> Error {
+    Error::value(format!(
+        "the covariance of component {component} is not positive definite at row {row}"
+    ))
+}
+
+fn check_lists(size: usize, weights: &[f64], means: &[f64]) -> Result<(), Error> {
     if size == 0 || weights.is_empty() {
-        return Err(MixtureError::Empty);
+        return Err(Error::setting(
+            "a mixture needs at least one component and one dimension",
+        ));
     }
     check("weights", weights, weights.len())?;
     check("means", means, weights.len() * size)?;
     if let Some(component) = weights.iter().position(|&w| w < 0.0) {
         let value = weights[component];
-        return Err(MixtureError::Negative { component, value });
+        return Err(Error::value(format!(
+            "the weight of component {component} is {value}"
+        )));
     }
     let sum: f64 = weights.iter().sum();
     if (sum - 1.0).abs() > WEIGHT_ROUNDING {
-        return Err(MixtureError::Sum { sum });
+        return Err(Error::value(format!(
+            "the weights of the components sum to {sum}, not to 1"
+        )));
     }
     Ok(())
 }
 
-fn check(what: &'static str, list: &[f64], wanted: usize) -> Result<(), MixtureError> {
+fn check(what: &'static str, list: &[f64], wanted: usize) -> Result<(), Error> {
     if list.len() != wanted {
         let found = list.len();
-        return Err(MixtureError::Length {
-            what,
-            wanted,
-            found,
-        });
+        return Err(Error::mismatch(format!(
+            "{what}: wanted {wanted} numbers, found {found}"
+        )));
     }
     match list.iter().position(|v| !v.is_finite()) {
-        Some(at) => Err(MixtureError::NotFinite {
-            what,
-            at,
-            value: list[at],
-        }),
+        Some(at) => Err(Error::value(format!("{what}: number {at} is {}", list[at]))),
         None => Ok(()),
     }
 }

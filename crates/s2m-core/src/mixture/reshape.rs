@@ -1,12 +1,14 @@
 //! Mixtures made out of others: moved toward the prior, widened, or set into a larger space.
 
 use super::triangle::Triangle;
-use super::{Covariance, Factors, Mixture, MixtureError};
+use super::{Covariance, Factors, Mixture};
+
+use crate::error::Error;
 
 impl Mixture {
     /// The same mixture with every covariance moved to `(1 − share)·Σ + share·I`: few points say little
     /// about a covariance, and the prior's own is never far off.
-    pub fn toward_prior(&self, share: f64) -> Result<Self, MixtureError> {
+    pub fn toward_prior(&self, share: f64) -> Result<Self, Error> {
         let covariances = self.covariances_toward_prior(share);
         let moved =
             Self::from_covariances(self.covariance(), &self.weights, &self.means, &covariances)?;
@@ -16,7 +18,7 @@ impl Mixture {
     /// A mixture with full covariances in which every component has a second, wider one at its place:
     /// moved toward the prior by `toward`, with this share of its weight. A target whose tails are
     /// heavier than those of the components then still has bounded weights nearby.
-    pub fn with_wide_copies(&self, share: f64, toward: f64) -> Result<Self, MixtureError> {
+    pub fn with_wide_copies(&self, share: f64, toward: f64) -> Result<Self, Error> {
         let [own, wide] = [0.0, toward].map(|share| self.full_covariances(share));
         let weights = [1.0 - share, share].map(|part| self.weights.iter().map(move |w| part * w));
         let weights: Vec<f64> = weights.into_iter().flatten().collect();
@@ -27,7 +29,7 @@ impl Mixture {
     }
 
     /// Several mixtures as one, each with its share; what share of the prior each had is left out.
-    pub fn combined(parts: &[(f64, &Self)]) -> Result<Self, MixtureError> {
+    pub fn combined(parts: &[(f64, &Self)]) -> Result<Self, Error> {
         let whole: f64 = parts.iter().map(|(share, _)| share).sum();
         let (mut weights, mut means, mut covariances) = (Vec::new(), Vec::new(), Vec::new());
         for (share, part) in parts {
@@ -40,7 +42,7 @@ impl Mixture {
 
     /// Points next to some others, from which a walk goes on: `N(√(1 − b²)·z, b²·I)` around each point `z`,
     /// all alike. Steps of this kind leave the prior as it is.
-    pub fn around(points: &[f32], size: usize, step: f64) -> Result<Self, MixtureError> {
+    pub fn around(points: &[f32], size: usize, step: f64) -> Result<Self, Error> {
         let count = points.len() / size.max(1);
         let shrunk = (1.0 - step * step).max(0.0).sqrt();
         let means: Vec<f64> = points.iter().map(|&z| shrunk * f64::from(z)).collect();
@@ -51,7 +53,7 @@ impl Mixture {
 
     /// What few points in many dimensions tell at once: a normal distribution along the direction of their
     /// mean, with a wider copy, which is the prior across all other directions.
-    pub fn along_mean(points: &[f32], size: usize) -> Result<Self, MixtureError> {
+    pub fn along_mean(points: &[f32], size: usize) -> Result<Self, Error> {
         let count = (points.len() / size.max(1)).max(1) as f64;
         let mut direction = vec![0.0; size];
         for point in points.chunks(size.max(1)) {
@@ -77,7 +79,7 @@ impl Mixture {
 
     /// A mixture over some orthonormal directions as one over the whole space, which is the prior across
     /// all other directions.
-    pub fn embedded(&self, directions: &[Vec<f64>]) -> Result<Self, MixtureError> {
+    pub fn embedded(&self, directions: &[Vec<f64>]) -> Result<Self, Error> {
         let size = directions.first().map_or(0, Vec::len);
         let within = self.size;
         let copies = self.covariances_toward_prior(0.0);

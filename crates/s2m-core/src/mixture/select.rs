@@ -18,10 +18,11 @@
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
-use super::count::{shares, split};
-use super::em::{FitError, Settings, check, fit};
+use super::count::{no_counts, shares, split};
+use super::em::{Settings, check, fit};
 use super::span::span;
 use super::{Covariance, Mixture};
+use crate::error::Error;
 use crate::log_sum_exp;
 use crate::proposals::Proposals;
 
@@ -89,7 +90,7 @@ pub fn select(
     target: Points<'_>,
     least_prior_share: f64,
     proposals: Proposals,
-) -> Result<Selected, FitError> {
+) -> Result<Selected, Error> {
     let Points {
         numbers: points,
         log_weights,
@@ -146,7 +147,7 @@ pub fn select(
             }
         }
     }
-    let (_, taken) = best.ok_or(FitError::NoCounts)?;
+    let (_, taken) = best.ok_or_else(no_counts)?;
     refit(target, size, taken, proposals)
 }
 
@@ -156,7 +157,7 @@ fn refit(
     size: usize,
     taken: Candidate,
     proposals: Proposals,
-) -> Result<Selected, FitError> {
+) -> Result<Selected, Error> {
     let all = shares(target.log_weights)?;
     let basis = taken
         .directions
@@ -175,12 +176,12 @@ fn refit(
 }
 
 /// Covariances moved toward the prior's, and wide copies where they are of use.
-fn widened(mixture: &Mixture, shrinkage: f64) -> Result<Mixture, FitError> {
+fn widened(mixture: &Mixture, shrinkage: f64) -> Result<Mixture, Error> {
     let moved = mixture.toward_prior(shrinkage)?;
     if mixture.size() > WIDE_DIMENSIONS {
         return Ok(moved);
     }
-    Ok(moved.with_wide_copies(WIDE_SHARE, WIDE_TOWARD)?)
+    moved.with_wide_copies(WIDE_SHARE, WIDE_TOWARD)
 }
 
 /// Points along some directions, or as they are.

@@ -5,7 +5,8 @@
 //! singular where points are few and dimensions many.
 
 use super::em::{Data, Settings, from_groups};
-use super::{Mixture, MixtureError, PANEL, parallel};
+use super::{Mixture, PANEL, parallel};
+use crate::error::Error;
 use crate::proposals::{Proposals, Purpose};
 
 /// Rounds of k-means; the fit itself does the rest.
@@ -19,7 +20,7 @@ pub(super) fn start(
     data: &Data<'_>,
     settings: &Settings,
     proposals: Proposals,
-) -> Result<Mixture, MixtureError> {
+) -> Result<Mixture, Error> {
     let mut centres = seed(data, settings.components.get(), proposals);
     let mut groups = groups(data, &centres);
     for _ in 0..ROUNDS {

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use crate::error::Error;
 use crate::labels::LabelSet;
 use crate::logspace::log_sum_exp;
 
@@ -16,10 +17,6 @@ const MAX_NODES: usize = 20_000;
 
 const NO: u32 = 0;
 const YES: u32 = 1;
-
-/// The diagram outgrew [`MAX_NODES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooLarge;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Node {
@@ -121,7 +118,7 @@ impl Builder {
     }
 
     /// "This label is present."
-    pub(super) fn label(&mut self, label: usize) -> Result<u32, TooLarge> {
+    pub(super) fn label(&mut self, label: usize) -> Result<u32, Error> {
         self.node(Node {
             label: label as u8,
             absent: NO,
@@ -129,7 +126,7 @@ impl Builder {
         })
     }
 
-    pub(super) fn not(&mut self, a: u32) -> Result<u32, TooLarge> {
+    pub(super) fn not(&mut self, a: u32) -> Result<u32, Error> {
         if a <= YES {
             return Ok(1 - a);
         }
@@ -151,7 +148,7 @@ impl Builder {
         Ok(done)
     }
 
-    pub(super) fn and(&mut self, a: u32, b: u32) -> Result<u32, TooLarge> {
+    pub(super) fn and(&mut self, a: u32, b: u32) -> Result<u32, Error> {
         match (a.min(b), a.max(b)) {
             (NO, _) => return Ok(NO),
             (YES, other) => return Ok(other),
@@ -182,13 +179,13 @@ impl Builder {
         Ok(done)
     }
 
-    pub(super) fn or(&mut self, a: u32, b: u32) -> Result<u32, TooLarge> {
+    pub(super) fn or(&mut self, a: u32, b: u32) -> Result<u32, Error> {
         let (a, b) = (self.not(a)?, self.not(b)?);
         let neither = self.and(a, b)?;
         self.not(neither)
     }
 
-    fn node(&mut self, node: Node) -> Result<u32, TooLarge> {
+    fn node(&mut self, node: Node) -> Result<u32, Error> {
         if node.absent == node.present {
             return Ok(node.absent);
         }
@@ -196,7 +193,9 @@ impl Builder {
             return Ok(known);
         }
         if self.nodes.len() == MAX_NODES {
-            return Err(TooLarge);
+            return Err(Error::too_large(
+                "the query is too complex to be analysed\nhint: split it into several queries",
+            ));
         }
         self.nodes.push(node);
         let number = self.nodes.len() as u32 + 1;

@@ -13,121 +13,30 @@
 mod diagram;
 mod parse;
 
-use thiserror::Error;
-
+use crate::error::Error;
 use crate::labels::{LabelSet, Labels, Quoted};
-use diagram::{Builder, Diagram, TooLarge};
-use parse::{Expression, MAX_LENGTH};
+use diagram::{Builder, Diagram};
+use parse::Expression;
 
-/// Why a text is not a query that can be sampled.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum QueryError {
-    /// Nothing but white space.
-    #[error("the query is empty\nhint: name at least one label, as in \"A + B - C\"")]
-    Empty,
-    /// More text than a query needs.
-    #[error("the query is {bytes} bytes long; at most {MAX_LENGTH} are read")]
-    TooLong {
-        /// Length of the text.
-        bytes: usize,
-    },
-    /// Parentheses or negations nested beyond reason.
-    #[error("the query is nested too deeply")]
-    TooDeep,
-    /// The boolean function has no small diagram.
-    #[error("the query is too complex to be analysed\nhint: split it into several queries")]
-    TooComplex,
-    /// A character that belongs to no token.
-    #[error(
-        "character {character:?} at position {position} is not part of the query language\nhint: put label names with special characters in double quotes"
-    )]
-    BadCharacter {
-        /// The character.
-        character: char,
-        /// Where it stands, from 1.
-        position: usize,
-    },
-    /// A quote without its partner.
-    #[error("the quote at position {position} is not closed")]
-    UnclosedQuote {
-        /// Where it was opened, from 1.
-        position: usize,
-    },
-    /// A parenthesis without its partner.
-    #[error("the parenthesis at position {position} is not closed")]
-    UnclosedParenthesis {
-        /// Where it was opened, from 1.
-        position: usize,
-    },
-    /// A token that does not fit there.
-    #[error("expected {wanted} at position {position}, found {found}")]
-    Unexpected {
-        /// What could stand there.
-        wanted: &'static str,
-        /// What stands there.
-        found: String,
-        /// Where, from 1.
-        position: usize,
-    },
-    /// The text stops in the middle.
-    #[error("expected {wanted}, but the query ends there")]
-    UnexpectedEnd {
-        /// What could follow.
-        wanted: &'static str,
-    },
-    /// A name that is no label of the bundle.
-    #[error("unknown label `{name}`{hint}")]
-    UnknownLabel {
-        /// The name as typed.
-        name: String,
-        /// A second line with a cure, or nothing.
-        hint: String,
-    },
-    /// No label set satisfies the query.
-    #[error("the query contradicts itself: {reason}")]
-    Contradiction {
-        /// What clashes.
-        reason: String,
-    },
-    /// The query does not ask for any label to be present.
-    #[error(
-        "the query also holds for items with no label at all, and single positive labels say nothing about those\nhint: add a label that must be present, as in \"{example}\""
-    )]
-    HoldsWithoutLabel {
-        /// The query with one label required.
-        example: String,
-    },
-}
-
-impl QueryError {
-    fn unknown(name: &str, text: &str, labels: &Labels) -> Self {
-        let inside = labels
-            .names()
-            .find(|l| l.contains('-') && text.contains(l) && l.contains(name));
-        let hint = if let Some(label) = inside {
-            format!("\nhint: `-` is an operator; write \"{label}\" in quotes")
-        } else if let Some(near) = nearest(name, labels) {
-            format!("\nhint: did you mean `{near}`?")
+/// Of a name that is no label, with a hint at what was meant.
+fn unknown(name: &str, text: &str, labels: &Labels) -> Error {
+    let inside = labels
+        .names()
+        .find(|l| l.contains('-') && text.contains(l) && l.contains(name));
+    let hint = if let Some(label) = inside {
+        format!("\nhint: `-` is an operator; write \"{label}\" in quotes")
+    } else if let Some(near) = nearest(name, labels) {
+        format!("\nhint: did you mean `{near}`?")
+    } else {
+        let known: Vec<&str> = labels.names().take(12).collect();
+        let more = if labels.len() > known.len() {
+            ", …"
         } else {
-            let known: Vec<&str> = labels.names().take(12).collect();
-            let more = if labels.len() > known.len() {
-                ", …"
-            } else {
-                ""
-            };
-            format!("\nhint: the labels are {}{more}", known.join(", "))
+            ""
         };
-        Self::UnknownLabel {
-            name: name.into(),
-            hint,
-        }
-    }
-}
-
-impl From<TooLarge> for QueryError {
-    fn from(TooLarge: TooLarge) -> Self {
-        Self::TooComplex
-    }
+        format!("\nhint: the labels are {}{more}", known.join(", "))
+    };
+    Error::unknown_label(format!("unknown label `{name}`{hint}"))
 }
 
 /// A boolean function of labels that can hold, and only where some label is present.
@@ -153,15 +62,16 @@ impl Eq for Query {}
 
 impl Query {
     /// Reads a query over the given labels.
-    pub fn parse(text: &str, labels: &Labels) -> Result<Self, QueryError> {
+    pub fn parse(text: &str, labels: &Labels) -> Result<Self, Error> {
         let expression = parse::parse(text, labels)?;
         let mut builder = Builder::new();
         let root = compile(&expression, &mut builder)?;
         let diagram = builder.finish(root);
         if !diagram.possible(LabelSet::EMPTY, LabelSet::EMPTY) {
-            return Err(QueryError::Contradiction {
-                reason: clash(&expression, labels),
-            });
+            return Err(Error::contradiction(format!(
+                "the query contradicts itself: {}",
+                clash(&expression, labels)
+            )));
         }
         if diagram.holds(LabelSet::EMPTY) {
             // A label that the query leaves possible; "none of all" leaves no such label.
@@ -171,7 +81,9 @@ impl Query {
                 Some(label) => format!("{} + ({})", Quoted(labels.name(label)), text.trim()),
                 None => Quoted(labels.name(0)).to_string(),
             };
-            return Err(QueryError::HoldsWithoutLabel { example });
+            return Err(Error::holds_without_label(format!(
+                "the query also holds for items with no label at all, and single positive labels say nothing about those\nhint: add a label that must be present, as in \"{example}\""
+            )));
         }
         Ok(Self::from_diagram(
             text.trim().to_owned(),
@@ -307,7 +219,7 @@ fn subsets(items: &[usize], size: usize) -> impl Iterator<Item = LabelSet> + '_ 
     })
 }
 
-fn compile(expression: &Expression, builder: &mut Builder) -> Result<u32, TooLarge> {
+fn compile(expression: &Expression, builder: &mut Builder) -> Result<u32, Error> {
     match expression {
         Expression::Label(label) => builder.label(*label),
         Expression::Not(inner) => {
@@ -322,8 +234,8 @@ fn compile(expression: &Expression, builder: &mut Builder) -> Result<u32, TooLar
 fn fold(
     parts: &[Expression],
     builder: &mut Builder,
-    join: fn(&mut Builder, u32, u32) -> Result<u32, TooLarge>,
-) -> Result<u32, TooLarge> {
+    join: fn(&mut Builder, u32, u32) -> Result<u32, Error>,
+) -> Result<u32, Error> {
     let (first, rest) = parts
         .split_first()
         .expect("the parser never makes an empty list");
@@ -402,6 +314,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::Kind;
 
     fn labels() -> Labels {
         Labels::new(["A", "B", "C", "Black-hair", "5_o_Clock", "or"]).unwrap()
@@ -581,9 +494,11 @@ mod tests {
                         prop_assert!(met);
                     }
                 }
-                Err(QueryError::Contradiction { .. }) => prop_assert!(!table.contains(&true)),
-                Err(QueryError::HoldsWithoutLabel { .. }) => prop_assert!(table[0]),
-                Err(other) => prop_assert!(false, "{}", other),
+                Err(error) => match error.kind() {
+                    Kind::Contradiction => prop_assert!(!table.contains(&true)),
+                    Kind::HoldsWithoutLabel => prop_assert!(table[0]),
+                    _ => prop_assert!(false, "{}", error),
+                },
             }
         }
 

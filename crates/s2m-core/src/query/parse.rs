@@ -7,14 +7,14 @@
 //! name    = letters, digits, "_" and "." ; anything else in double or single quotes
 //! ```
 
-use super::QueryError;
+use crate::error::Error;
 use crate::labels::{Labels, is_name_character, is_word_operator};
 
 /// Deepest nesting of parentheses and negations; deeper text is an attack, not a question.
 const MAX_DEPTH: usize = 200;
 
 /// Longest query, in bytes.
-pub(super) const MAX_LENGTH: usize = 10_000;
+const MAX_LENGTH: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
@@ -49,13 +49,18 @@ impl Token {
     }
 }
 
-pub(super) fn parse(text: &str, labels: &Labels) -> Result<Expression, QueryError> {
+pub(super) fn parse(text: &str, labels: &Labels) -> Result<Expression, Error> {
     if text.len() > MAX_LENGTH {
-        return Err(QueryError::TooLong { bytes: text.len() });
+        return Err(Error::too_large(format!(
+            "the query is {} bytes long; at most {MAX_LENGTH} are read",
+            text.len()
+        )));
     }
     let tokens = tokens(text)?;
     if tokens.is_empty() {
-        return Err(QueryError::Empty);
+        return Err(Error::syntax(
+            "the query is empty\nhint: name at least one label, as in \"A + B - C\"",
+        ));
     }
     let mut parser = Parser {
         text,
@@ -72,7 +77,7 @@ pub(super) fn parse(text: &str, labels: &Labels) -> Result<Expression, QueryErro
 }
 
 /// Splits text into tokens with their positions, counted in characters from 1.
-fn tokens(text: &str) -> Result<Vec<(usize, Token)>, QueryError> {
+fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Error> {
     let characters: Vec<char> = text.chars().collect();
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -89,11 +94,10 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, QueryError> {
             '(' => Token::Open,
             ')' => Token::Close,
             quote @ ('"' | '\'') => {
-                let length = characters[at..].iter().position(|&c| c == quote).ok_or(
-                    QueryError::UnclosedQuote {
-                        position: start + 1,
-                    },
-                )?;
+                let length = characters[at..].iter().position(|&c| c == quote);
+                let length = length.ok_or_else(|| {
+                    Error::syntax(format!("the quote at position {} is not closed", start + 1))
+                })?;
                 let name = characters[at..at + length].iter().collect();
                 at += length + 1;
                 Token::Name(name)
@@ -105,10 +109,10 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, QueryError> {
                 word(characters[start..at].iter().collect())
             }
             other => {
-                return Err(QueryError::BadCharacter {
-                    character: other,
-                    position: start + 1,
-                });
+                return Err(Error::syntax(format!(
+                    "character {other:?} at position {} is not part of the query language\nhint: put label names with special characters in double quotes",
+                    start + 1
+                )));
             }
         };
         tokens.push((start + 1, token));
@@ -144,7 +148,7 @@ impl Parser<'_> {
         self.tokens.get(self.at).map(|(_, token)| token)
     }
 
-    fn either(&mut self) -> Result<Expression, QueryError> {
+    fn either(&mut self) -> Result<Expression, Error> {
         let mut parts = vec![self.both()?];
         while self.peek() == Some(&Token::Or) {
             self.at += 1;
@@ -153,7 +157,7 @@ impl Parser<'_> {
         Ok(Expression::Any(parts))
     }
 
-    fn both(&mut self) -> Result<Expression, QueryError> {
+    fn both(&mut self) -> Result<Expression, Error> {
         let mut parts = vec![self.single()?];
         loop {
             let negated = match self.peek() {
@@ -171,10 +175,10 @@ impl Parser<'_> {
         }
     }
 
-    fn single(&mut self) -> Result<Expression, QueryError> {
+    fn single(&mut self) -> Result<Expression, Error> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(QueryError::TooDeep);
+            return Err(Error::too_large("the query is nested too deeply"));
         }
         let expression = match self.peek().cloned() {
             Some(Token::Not | Token::Minus) => {
@@ -187,7 +191,9 @@ impl Parser<'_> {
                 let inner = self.either()?;
                 if self.peek() != Some(&Token::Close) {
                     return Err(match self.peek() {
-                        None => QueryError::UnclosedParenthesis { position: opened },
+                        None => Error::syntax(format!(
+                            "the parenthesis at position {opened} is not closed"
+                        )),
                         Some(_) => self.unexpected("an operator or `)`"),
                     });
                 }
@@ -196,8 +202,7 @@ impl Parser<'_> {
             }
             Some(Token::Name(name)) => {
                 let label = self.labels.find(&name);
-                let label =
-                    label.ok_or_else(|| QueryError::unknown(&name, self.text, self.labels))?;
+                let label = label.ok_or_else(|| super::unknown(&name, self.text, self.labels))?;
                 self.at += 1;
                 Expression::Label(label)
             }
@@ -207,14 +212,13 @@ impl Parser<'_> {
         Ok(expression)
     }
 
-    fn unexpected(&self, wanted: &'static str) -> QueryError {
+    fn unexpected(&self, wanted: &'static str) -> Error {
         match self.tokens.get(self.at) {
-            None => QueryError::UnexpectedEnd { wanted },
-            Some((position, token)) => QueryError::Unexpected {
-                wanted,
-                found: token.text(),
-                position: *position,
-            },
+            None => Error::syntax(format!("expected {wanted}, but the query ends there")),
+            Some((position, token)) => Error::syntax(format!(
+                "expected {wanted} at position {position}, found {}",
+                token.text()
+            )),
         }
     }
 }

@@ -102,19 +102,15 @@ fn hex(text: &str) -> Vec<u8> {
     pairs.iter().map(|pair| byte(pair)).collect()
 }
 
-fn parse(bytes: &[u8]) -> Result<Array, NpyError> {
-    let place = Place {
-        path: "d/a.npy".into(),
-        entry: None,
-    };
-    Source::new(bytes, bytes.len() as u64, place).read()
+fn parse(bytes: &[u8]) -> Result<Array, Error> {
+    Source::new(bytes, bytes.len() as u64, place("d/a.npy")).read()
 }
 
 #[expect(
     clippy::redundant_closure_for_method_calls,
     reason = "the method itself is of one lifetime only"
 )]
-fn unpack(bytes: &[u8], entry: Option<&str>) -> Result<Array, NpyError> {
+fn unpack(bytes: &[u8], entry: Option<&str>) -> Result<Array, Error> {
     read_archive(
         Cursor::new(bytes.to_vec()),
         Path::new("d/a.npz"),
@@ -562,11 +558,8 @@ fn texts_without_length_or_in_place_of_numbers_are_refused() {
     assert!(failure.contains("holds values of type `<U1`"), "{failure}");
 }
 
-fn place(path: &str) -> Place {
-    Place {
-        path: path.into(),
-        entry: None,
-    }
+fn place(path: &str) -> String {
+    format!("`{path}`")
 }
 
 proptest! {

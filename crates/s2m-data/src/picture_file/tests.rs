@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+use crate::error::Error;
+
 // All files and pixels below are of Pillow 13.0.0 and NumPy 2.4.6:
 //
 // import io, numpy as np
@@ -153,7 +155,7 @@ fn hex(text: &str) -> Vec<u8> {
     pairs.iter().map(|pair| byte(pair)).collect()
 }
 
-fn parse(bytes: &[u8]) -> Result<Picture, PictureError> {
+fn parse(bytes: &[u8]) -> Result<Picture, Error> {
     decode(bytes, Path::new("d/f.png"))
 }
 

@@ -431,10 +431,7 @@ fn dealt(rows: &Rows) -> Rows {
 }
 
 fn features(rows: &Rows) -> Result<Features<'_>, Error> {
-    Features::new(&rows.values, rows.width).map_err(|source| Error::Features {
-        data: "the feature network".to_owned(),
-        source,
-    })
+    Features::new(&rows.values, rows.width).map_err(Error::features("the feature network"))
 }
 
 /// Levels of the first items that satisfy a query, channels last.

@@ -17,7 +17,7 @@ use s2m_core::proposals::Proposals;
 use s2m_core::streams::trials;
 use s2m_model::bundle::{self, Bundle};
 use s2m_model::manifest::Manifest;
-use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+use s2m_model::onnx::{Element, GraphBuilder};
 
 use super::toy::{Toy, dot};
 use crate::Error;
@@ -163,7 +163,7 @@ impl PartsToy {
         Ok(bundle::files(&manifest, generator, classifier)?.to_vec())
     }
 
-    fn generator(&self) -> Result<Vec<u8>, GraphError> {
+    fn generator(&self) -> Result<Vec<u8>, s2m_model::Error> {
         let mut g = GraphBuilder::new("identity");
         let z = g.input("z", &[self.size], Element::F32)?;
         let one = g.scalar(1.0);
@@ -172,7 +172,7 @@ impl PartsToy {
         Ok(g.to_bytes())
     }
 
-    fn classifier(&self) -> Result<Vec<u8>, GraphError> {
+    fn classifier(&self) -> Result<Vec<u8>, s2m_model::Error> {
         let mut g = GraphBuilder::new("parts");
         let x = g.input("x", &[self.size], Element::F32)?;
         let mut highest = None;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use s2m_core::proposals::Proposals;
 use s2m_model::bundle::{self, Bundle};
 use s2m_model::manifest::Manifest;
-use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+use s2m_model::onnx::{Element, GraphBuilder};
 
 use crate::Error;
 
@@ -172,7 +172,7 @@ impl Toy {
         Ok(Arc::new(Bundle::from_files(&files)?))
     }
 
-    fn generator(&self) -> Result<Vec<u8>, GraphError> {
+    fn generator(&self) -> Result<Vec<u8>, s2m_model::Error> {
         let mut g = GraphBuilder::new("identity");
         let z = g.input("z", &[self.size], Element::F32)?;
         let one = g.scalar(1.0);
@@ -181,7 +181,7 @@ impl Toy {
         Ok(g.to_bytes())
     }
 
-    fn classifier(&self) -> Result<Vec<u8>, GraphError> {
+    fn classifier(&self) -> Result<Vec<u8>, s2m_model::Error> {
         let (size, labels) = (self.size, self.labels);
         let mut g = GraphBuilder::new("half_spaces");
         let x = g.input("x", &[size], Element::F32)?;

@@ -11,9 +11,10 @@ use s2m_core::labels::{LabelSet, Labels};
 use s2m_core::query::Query;
 use s2m_data::recipe::DataRecipe;
 use s2m_data::{Dataset, Values};
+use s2m_metrics::Kind;
 use s2m_metrics::accuracy::accuracy;
 use s2m_metrics::features::Features;
-use s2m_metrics::fid::{FidError, fid};
+use s2m_metrics::fid::fid;
 use s2m_metrics::prdc::{DEFAULT_K, prdc};
 use s2m_model::judge::Judge;
 use s2m_runs::folder::REFEREE;
@@ -145,10 +146,7 @@ impl Referee {
         let (_, features) = self.see(levels)?;
         let real = &self.real()?.features;
         let width = self.judge.output_sizes().nth(1).unwrap_or(0);
-        let named = |source| Error::Features {
-            data: self.recipe.name.clone(),
-            source,
-        };
+        let named = Error::features(&self.recipe.name);
         let real = Features::new(real, width).map_err(named)?;
         let generated = Features::new(&features, width).map_err(named)?;
         let found = prdc(real, generated, DEFAULT_K);
@@ -229,19 +227,11 @@ pub(crate) fn distance(
     generated: &[f32],
 ) -> Result<Option<f64>, Error> {
     let width = judge.output_sizes().nth(1).unwrap_or(0);
-    let features = |values| {
-        Features::new(values, width).map_err(|source| Error::Features {
-            data: data.to_owned(),
-            source,
-        })
-    };
+    let features = |values| Features::new(values, width).map_err(Error::features(data));
     match fid(features(real)?, features(generated)?) {
         Ok(distance) => Ok(Some(distance)),
-        Err(FidError::TooFew { .. }) => Ok(None),
-        Err(source) => Err(Error::Fid {
-            data: data.to_owned(),
-            source,
-        }),
+        Err(error) if error.kind() == Kind::TooFew => Ok(None),
+        Err(error) => Err(error.within(format_args!("FID† on {data}")).into()),
     }
 }
 

@@ -13,7 +13,7 @@ use s2m_model::bundle::sha256;
 use s2m_model::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
-use s2m_model::onnx::{Element, GraphBuilder, GraphError};
+use s2m_model::onnx::{Element, GraphBuilder};
 
 use crate::Place;
 
@@ -32,7 +32,7 @@ const JOINT: [(&str, usize); 7] = [
 ];
 
 /// Says the class whose pixel in the first row is lightest.
-fn referee() -> Result<Vec<u8>, GraphError> {
+fn referee() -> Result<Vec<u8>, s2m_model::Error> {
     let mut g = GraphBuilder::new("referee");
     let x = g.input("x", &SHAPE, Element::F32)?;
     let x = g.flatten(&x)?;
@@ -42,7 +42,7 @@ fn referee() -> Result<Vec<u8>, GraphError> {
 }
 
 /// Features of a few pixels below.
-fn feature_network() -> Result<Vec<u8>, GraphError> {
+fn feature_network() -> Result<Vec<u8>, s2m_model::Error> {
     let mut g = GraphBuilder::new("features");
     let x = g.input("x", &SHAPE, Element::F32)?;
     let x = g.flatten(&x)?;
@@ -52,7 +52,7 @@ fn feature_network() -> Result<Vec<u8>, GraphError> {
 }
 
 /// Noise, with the pixel of the class that is asked for made white.
-fn generator() -> Result<Vec<u8>, GraphError> {
+fn generator() -> Result<Vec<u8>, s2m_model::Error> {
     let mut g = GraphBuilder::new("generator");
     let z = g.input("z", &[VALUES], Element::F32)?;
     let c = g.input("c", &[], Element::I64)?;

@@ -5,9 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::part::{Damage, PartFile, part_name, part_number};
-use super::{BankError, BankInfo, DESCRIPTION};
+use super::part::{PartError, PartFile, part_name, part_number};
+use super::{BankInfo, DESCRIPTION};
+use crate::bundle::larger;
 use crate::disk::{is_temporary_of, open_plain, write_whole_with};
+use crate::error::Error;
 
 /// Name of the lock inside a bank that is being mined.
 pub(super) const LOCK: &str = "mine.lock";
@@ -39,17 +41,17 @@ impl Folder {
     }
 
     /// Names of all files.
-    pub(super) fn names(&self) -> Result<Vec<String>, BankError> {
+    pub(super) fn names(&self) -> Result<Vec<String>, Error> {
         let names = || -> io::Result<Vec<String>> {
             fs::read_dir(&self.0)?
                 .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
                 .collect()
         };
-        names().map_err(read_error(&self.0))
+        names().map_err(Error::reading(&self.0))
     }
 
     /// Fails where there are files that are not of a bank's beginning.
-    pub(super) fn check_free(&self) -> Result<(), BankError> {
+    pub(super) fn check_free(&self) -> Result<(), Error> {
         if !self.0.exists() {
             return Ok(());
         }
@@ -58,37 +60,44 @@ impl Folder {
         if self.names()?.iter().all(beginning) {
             return Ok(());
         }
-        Err(BankError::OtherFiles {
-            folder: self.0.clone(),
-        })
+        Err(Error::place(format!(
+            "`{}` holds other files and no {DESCRIPTION}\nhint: name a new or an empty folder for the bank",
+            self.0.display()
+        )))
     }
 
     /// Reads the description; none where there is no such file.
-    pub(super) fn info(&self) -> Result<Option<BankInfo>, BankError> {
+    pub(super) fn info(&self) -> Result<Option<BankInfo>, Error> {
         let path = self.description();
         let mut bytes = Vec::new();
         let read = open_plain(&path)
             .and_then(|file| file.take(MAX_DESCRIPTION + 1).read_to_end(&mut bytes));
         match read {
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(BankError::Read { path, source }),
+            Err(source) => return Err(Error::reading(&path)(source)),
             Ok(_) => {}
         }
         if bytes.len() as u64 > MAX_DESCRIPTION {
-            let limit = MAX_DESCRIPTION;
-            return Err(BankError::TooLarge { path, limit });
+            return Err(larger(&path, MAX_DESCRIPTION));
         }
-        match BankInfo::parse(&bytes) {
-            Ok(info) => Ok(Some(info)),
-            Err(problem) => Err(BankError::Description { path, problem }),
-        }
+        let info = BankInfo::parse(&bytes);
+        Ok(Some(info.map_err(|problem| {
+            problem.within(format_args!("`{}`", path.display()))
+        })?))
+    }
+
+    pub(super) fn other_columns(&self, found: &str, wanted: &str) -> Error {
+        Error::mismatch(format!(
+            "the bank `{}` has other columns than the model: {found}, not {wanted}\nhint: mine a new bank for this model",
+            self.0.display()
+        ))
     }
 
     /// Number of proposals in every part, after a look at each footer, or at the last one alone where there are more
     /// than [`MOST_FOOTERS`]; the others are then looked at when they are read.
     ///
     /// All parts but the last must be full.
-    pub(super) fn parts(&self, info: &BankInfo) -> Result<BTreeMap<u64, u64>, BankError> {
+    pub(super) fn parts(&self, info: &BankInfo) -> Result<BTreeMap<u64, u64>, Error> {
         let names = self.names()?;
         let numbers: BTreeSet<u64> = names.iter().filter_map(|name| part_number(name)).collect();
         let trusted = numbers.len() > MOST_FOOTERS;
@@ -107,30 +116,52 @@ impl Folder {
         all_but_last.next_back();
         match all_but_last.find(|&(_, &rows)| rows < wanted) {
             None => Ok(parts),
-            Some((&part, &found)) => Err(BankError::Damaged {
-                path: self.part(part),
-                damage: Damage::Rows { found, wanted },
-            }),
+            Some((&part, &found)) => Err(PartError::Rows { found, wanted }.at(&self.part(part))),
         }
     }
 }
 
-pub(super) fn read_error(path: &Path) -> impl FnOnce(io::Error) -> BankError {
-    let path = path.to_owned();
-    |source| BankError::Read { path, source }
+/// Of a folder that does not exist.
+pub(super) fn missing(folder: &Path) -> Error {
+    Error::not_found(format!(
+        "there is no bank `{}`\nhint: `s2m mine` makes one",
+        folder.display()
+    ))
 }
 
-pub(super) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> BankError {
-    let path = path.to_owned();
-    |source| BankError::Write { path, source }
+/// Of a folder without a description.
+pub(super) fn no_bank(folder: &Path) -> Error {
+    if folder.exists() {
+        Error::not_found(format!(
+            "`{}` is not a bank: it has no {DESCRIPTION}",
+            folder.display()
+        ))
+    } else {
+        missing(folder)
+    }
+}
+
+pub(super) fn gap(folder: &Path, part: u64) -> Error {
+    let (folder, part) = (folder.display(), part_name(part));
+    Error::malformed(format!(
+        "the bank `{folder}` has a gap: `{part}` is missing\nhint: mine again to fill it"
+    ))
+}
+
+/// Of a piece where a whole bank is wanted.
+pub(super) fn piece_alone(folder: &Path, first: u64) -> Error {
+    Error::mismatch(format!(
+        "`{}` is a piece of a bank, which begins at proposal {first}\nhint: `s2m bank join` makes a bank of all pieces",
+        folder.display()
+    ))
 }
 
 /// Writes a file that appears whole or not at all.
 pub(super) fn write_whole(
     path: &Path,
     fill: impl FnOnce(&File) -> io::Result<()>,
-) -> Result<(), BankError> {
-    write_whole_with(path, fill).map_err(write_error(path))
+) -> Result<(), Error> {
+    write_whole_with(path, fill).map_err(Error::writing(path))
 }
 
 /// Whether a name is one that a description or a part has before it is whole.

@@ -4,8 +4,9 @@ use s2m_core::joint::MOST_SETS;
 use s2m_core::labels::Labels;
 use serde::{Deserialize, Serialize};
 
-use super::{FORMAT, InfoError, PART};
+use super::{FORMAT, PART};
 use crate::bundle::one_line;
+use crate::error::Error;
 use crate::logits::RowShape;
 
 /// Longest text in `model`, `scoring_hash` and `device`.
@@ -73,24 +74,27 @@ impl BankInfo {
     }
 
     /// Reads and checks a description.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, InfoError> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct Version {
             format: u32,
         }
-        let text = str::from_utf8(bytes).map_err(|_| InfoError::NotText)?;
+        let text = str::from_utf8(bytes).map_err(|_| Error::malformed("it is not UTF-8 text"))?;
         // First the format alone, so that keys of a later one are not called misspelt.
-        let syntax = |error: toml::de::Error| InfoError::Syntax(one_line(&error, text));
+        let syntax = |error: toml::de::Error| Error::malformed(one_line(&error, text));
         let version: Version = toml::from_str(text).map_err(syntax)?;
         if version.format != FORMAT {
-            return Err(InfoError::Format(version.format));
+            return Err(Error::unsupported(format!(
+                "format {} is not known; this program reads format {FORMAT}",
+                version.format
+            )));
         }
         let info: Self = toml::from_str(text).map_err(syntax)?;
         info.check()?;
         Ok(info)
     }
 
-    fn check(&self) -> Result<(), InfoError> {
+    fn check(&self) -> Result<(), Error> {
         Labels::new(self.labels.iter().cloned())?;
         let texts = [
             ("model", &self.model),
@@ -98,26 +102,38 @@ impl BankInfo {
             ("device", &self.device),
         ];
         if let Some((key, _)) = texts.iter().find(|(_, text)| text.len() > MAX_TEXT) {
-            return Err(InfoError::TooLong(key));
+            return Err(Error::too_large(format!(
+                "`{key}` is longer than {MAX_TEXT} bytes"
+            )));
         }
         if self.joint > MOST_OUTPUTS {
-            return Err(InfoError::Joint(self.joint));
+            return Err(Error::malformed(format!(
+                "`joint` is {}; at most {MOST_OUTPUTS} are possible",
+                self.joint
+            )));
         }
         if !(1..=PART).contains(&self.part) {
-            return Err(InfoError::Part(self.part));
+            return Err(Error::malformed(format!(
+                "`part` is {}; 1 to {PART} are possible",
+                self.part
+            )));
         }
         if !self.first.is_multiple_of(self.part) {
-            return Err(InfoError::First {
-                first: self.first,
-                part: self.part,
-            });
+            return Err(Error::malformed(format!(
+                "it begins at proposal {}; a piece begins at a multiple of its part, which is {}",
+                self.first, self.part
+            )));
         }
         let possible = match self.classes {
             // The column of classes holds 32-bit numbers.
             Some(classes) => self.conditional && (1..=i32::MAX as usize).contains(&classes),
             None => !self.conditional,
         };
-        possible.then_some(()).ok_or(InfoError::Classes)
+        possible.then_some(()).ok_or_else(|| {
+            Error::malformed(
+                "`classes` is at least 1 where `conditional` is true, and left out where it is not",
+            )
+        })
     }
 
     /// Says which part of which bank a file is.

@@ -6,14 +6,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use s2m_core::setting::Setting;
 use serde::Serialize;
 
-use super::folder::{Folder, LOCK, read_error, write_error};
+use super::folder::{Folder, LOCK, gap, missing, no_bank, piece_alone};
 use super::part::part_name;
 use super::write::{check_description, same_bank};
-use super::{BankError, BankInfo, DESCRIPTION};
+use super::{BankInfo, DESCRIPTION};
 use crate::bundle::sha256;
-use crate::disk::{Existing, Kind, Lock, Plan, Staging, StagingError};
+use crate::disk::{Existing, Kind, Lock, Plan, Staging};
+use crate::error::Error;
 
 /// What was joined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,25 +38,17 @@ struct Piece {
 }
 
 impl Piece {
-    fn open(path: &Path) -> Result<Self, BankError> {
+    fn open(path: &Path) -> Result<Self, Error> {
         let folder = Folder(path.to_owned());
         let Some(info) = folder.info()? else {
-            let folder = folder.0;
-            return Err(if folder.exists() {
-                BankError::NotABank { folder }
-            } else {
-                BankError::Missing { folder }
-            });
+            return Err(no_bank(&folder.0));
         };
         let parts = folder.parts(&info)?;
         let first = info.first / info.part;
         let numbers: Vec<u64> = parts.keys().copied().collect();
         let expected = first..first + numbers.len() as u64;
         if let Some(part) = expected.clone().find(|part| !parts.contains_key(part)) {
-            return Err(BankError::Gap {
-                folder: folder.0,
-                part: part_name(part),
-            });
+            return Err(gap(&folder.0, part));
         }
         let end = info.first + parts.values().sum::<u64>();
         Ok(Self {
@@ -76,7 +70,7 @@ pub type GoesOn<'g> = &'g dyn Fn(u64) -> bool;
 /// Pieces by their folders: of a folder that is none itself, the folders in it that are.
 ///
 /// A million pieces have one folder around them, and more names than a command line takes.
-fn found(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<PathBuf>, BankError> {
+fn found(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<PathBuf>, Error> {
     let is_piece = |folder: &Path| folder.join(DESCRIPTION).is_file();
     let mut all = Vec::with_capacity(paths.len());
     for path in paths {
@@ -86,8 +80,8 @@ fn found(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<PathBuf>, BankErr
             continue;
         }
         let mut inside = Vec::new();
-        for entry in fs::read_dir(path).map_err(read_error(path))? {
-            let folder = entry.map_err(read_error(path))?.path();
+        for entry in fs::read_dir(path).map_err(Error::reading(path))? {
+            let folder = entry.map_err(Error::reading(path))?.path();
             unless_stopped(goes_on, inside.len() as u64)?;
             if is_piece(&folder) {
                 inside.push(folder);
@@ -104,7 +98,7 @@ fn found(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<PathBuf>, BankErr
 }
 
 /// Opens all pieces, in the order of their proposals.
-fn open_all(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<Piece>, BankError> {
+fn open_all(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<Piece>, Error> {
     let paths = found(paths, goes_on)?;
     let mut opened = Vec::with_capacity(paths.len());
     for path in &paths {
@@ -115,11 +109,11 @@ fn open_all(paths: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Vec<Piece>, BankEr
     Ok(opened)
 }
 
-fn unless_stopped(goes_on: GoesOn<'_>, done: u64) -> Result<(), BankError> {
+fn unless_stopped(goes_on: GoesOn<'_>, done: u64) -> Result<(), Error> {
     if goes_on(done) {
         Ok(())
     } else {
-        Err(BankError::Stopped)
+        Err(Error::stopped("stopped before the end"))
     }
 }
 
@@ -127,7 +121,7 @@ fn unless_stopped(goes_on: GoesOn<'_>, done: u64) -> Result<(), BankError> {
 /// of them.
 ///
 /// Refused where pieces are of different models, seeds, devices or parts, overlap, or leave a gap.
-pub fn join(pieces: &[PathBuf], out: &Path, existing: Existing) -> Result<Joined, BankError> {
+pub fn join(pieces: &[PathBuf], out: &Path, existing: Existing) -> Result<Joined, Error> {
     join_while(pieces, out, existing, &|_| true)
 }
 
@@ -137,11 +131,10 @@ pub fn join_while(
     out: &Path,
     existing: Existing,
     goes_on: GoesOn<'_>,
-) -> Result<Joined, BankError> {
+) -> Result<Joined, Error> {
     let opened = open_all(pieces, goes_on)?;
     let Some(info) = check(&opened)? else {
-        let folder = out.to_owned();
-        return Err(BankError::Missing { folder });
+        return Err(missing(out));
     };
     let description = check_description(&Folder(out.to_owned()), &info)?;
     let proposals = opened.iter().map(|piece| piece.end).max().unwrap_or(0);
@@ -172,21 +165,16 @@ pub fn join_while(
 /// Adds pieces to a bank that is there: they begin where it ends, or in the part that it ends in.
 ///
 /// Parts appear in their order, each whole, so that it is a bank at every moment.
-pub fn extend(bank: &Path, pieces: &[PathBuf]) -> Result<Joined, BankError> {
+pub fn extend(bank: &Path, pieces: &[PathBuf]) -> Result<Joined, Error> {
     extend_while(bank, pieces, &|_| true)
 }
 
 /// The same, as long as somebody waits for it.
-pub fn extend_while(
-    bank: &Path,
-    pieces: &[PathBuf],
-    goes_on: GoesOn<'_>,
-) -> Result<Joined, BankError> {
+pub fn extend_while(bank: &Path, pieces: &[PathBuf], goes_on: GoesOn<'_>) -> Result<Joined, Error> {
     let _lock = Lock::inside(bank, LOCK)?;
     let whole = Piece::open(bank)?;
     if whole.info.first > 0 {
-        let (folder, first) = (bank.to_owned(), whole.info.first);
-        return Err(BankError::Piece { folder, first });
+        return Err(piece_alone(bank, whole.info.first));
     }
     let mut opened = open_all(pieces, goes_on)?;
     let added = opened.len();
@@ -204,9 +192,9 @@ pub fn extend_while(
             let half = to.with_extension("parquet.tmp");
             let _ = fs::remove_file(&half);
             if fs::hard_link(piece.folder.part(part), &half).is_err() {
-                fs::copy(piece.folder.part(part), &half).map_err(write_error(&half))?;
+                fs::copy(piece.folder.part(part), &half).map_err(Error::writing(&half))?;
             }
-            fs::rename(&half, &to).map_err(write_error(&to))?;
+            fs::rename(&half, &to).map_err(Error::writing(&to))?;
             parts += 1;
             unless_stopped(goes_on, parts)?;
         }
@@ -220,7 +208,7 @@ pub fn extend_while(
 }
 
 /// The description of the whole; none without any piece.
-fn check(pieces: &[Piece]) -> Result<Option<BankInfo>, BankError> {
+fn check(pieces: &[Piece]) -> Result<Option<BankInfo>, Error> {
     let Some(first) = pieces.first() else {
         return Ok(None);
     };
@@ -232,12 +220,13 @@ fn check(pieces: &[Piece]) -> Result<Option<BankInfo>, BankError> {
     let mut before: Option<&Piece> = None;
     for piece in pieces {
         if piece.info.part != whole.part {
-            return Err(BankError::OtherPart {
-                folder: piece.path().to_owned(),
-                found: piece.info.part,
-                other: first.path().to_owned(),
-                wanted: whole.part,
-            });
+            return Err(Error::mismatch(format!(
+                "`{}` has parts of {} proposals, `{}` of {}\nhint: mine all pieces with the same part",
+                piece.path().display(),
+                piece.info.part,
+                first.path().display(),
+                whole.part
+            )));
         }
         let own = BankInfo {
             first: piece.info.first,
@@ -245,19 +234,22 @@ fn check(pieces: &[Piece]) -> Result<Option<BankInfo>, BankError> {
         };
         same_bank(&piece.folder, piece.info.clone(), &own)?;
         if piece.info.first > end {
-            return Err(BankError::MissingRange {
-                missing: end..piece.info.first,
-                before: before.map_or("no piece begins at 0".to_owned(), |before| {
-                    format!("`{}` ends there", before.path().display())
-                }),
+            let (first, last) = (end, piece.info.first - 1);
+            let before = before.map_or("no piece begins at 0".to_owned(), |before| {
+                format!("`{}` ends there", before.path().display())
             });
+            let range = Setting("range").to(format!("{end}..{}", piece.info.first));
+            return Err(Error::mismatch(format!(
+                "proposals {first} to {last} are in no piece: {before}\nhint: `s2m mine` with {range} mines them"
+            )));
         }
         if let Some(before) = before.filter(|before| piece.info.first < before.end) {
-            return Err(BankError::Overlap {
-                first: piece.info.first,
-                one: before.path().to_owned(),
-                other: piece.path().to_owned(),
-            });
+            return Err(Error::mismatch(format!(
+                "proposals from {} on are in `{}` and in `{}`\nhint: leave one of them out",
+                piece.info.first,
+                before.path().display(),
+                piece.path().display()
+            )));
         }
         end = piece.end;
         before = Some(piece);
@@ -271,23 +263,23 @@ fn fill(
     pieces: &[Piece],
     description: &str,
     goes_on: GoesOn<'_>,
-) -> Result<u64, BankError> {
+) -> Result<u64, Error> {
     let mut parts = 0;
     for piece in pieces {
         for &part in &piece.parts {
             let (from, to) = (piece.folder.part(part), staging.path(&part_name(part)));
             // A run of the same request that was stopped may have left it.
             if to.exists() {
-                fs::remove_file(&to).map_err(write_error(&to))?;
+                fs::remove_file(&to).map_err(Error::writing(&to))?;
             }
             if fs::hard_link(&from, &to).is_err() {
-                fs::copy(&from, &to).map_err(write_error(&to))?;
+                fs::copy(&from, &to).map_err(Error::writing(&to))?;
             }
             parts += 1;
             unless_stopped(goes_on, parts)?;
         }
     }
-    let write = |bytes: &[u8]| -> Result<(), StagingError> { staging.write(DESCRIPTION, bytes) };
+    let write = |bytes: &[u8]| -> Result<(), Error> { staging.write(DESCRIPTION, bytes) };
     write(description.as_bytes())?;
     Ok(parts)
 }

@@ -7,7 +7,6 @@
 //! A piece of a bank begins at a later proposal (`first`). Pieces are mined apart, on any number of machines, and joined
 //! ([`join`]): the files of their parts are those that one machine would have written.
 
-mod error;
 mod folder;
 mod info;
 mod join;
@@ -17,14 +16,13 @@ mod write;
 
 use std::path::Path;
 
-pub use self::error::{BankError, InfoError};
-use self::folder::Folder;
+use self::folder::{Folder, gap, no_bank, piece_alone};
 pub use self::info::BankInfo;
 use self::info::labels_in_words;
 pub use self::join::{GoesOn, Joined, extend, extend_while, join, join_while};
-pub use self::part::Damage;
-use self::part::{PartFile, part_name};
+use self::part::PartFile;
 pub use self::write::BankWriter;
+use crate::error::Error;
 use crate::logits::Logits;
 
 /// The version of the bank format that this program reads and writes.
@@ -51,26 +49,17 @@ impl Bank {
     }
 
     /// Opens the bank in `folder` and looks at the footer of every part.
-    pub fn open(folder: &Path) -> Result<Self, BankError> {
+    pub fn open(folder: &Path) -> Result<Self, Error> {
         let folder = Folder(folder.to_owned());
         let Some(info) = folder.info()? else {
-            let folder = folder.0;
-            return Err(if folder.exists() {
-                BankError::NotABank { folder }
-            } else {
-                BankError::Missing { folder }
-            });
+            return Err(no_bank(&folder.0));
         };
         if info.first > 0 {
-            let (folder, first) = (folder.0, info.first);
-            return Err(BankError::Piece { folder, first });
+            return Err(piece_alone(&folder.0, info.first));
         }
         let parts = folder.parts(&info)?;
         if let Some(part) = (0..parts.len() as u64).find(|part| !parts.contains_key(part)) {
-            return Err(BankError::Gap {
-                folder: folder.0,
-                part: part_name(part),
-            });
+            return Err(gap(&folder.0, part));
         }
         let len = parts.values().sum();
         Ok(Self { folder, info, len })
@@ -92,54 +81,43 @@ impl Bank {
     }
 
     /// Fails where the bank was not mined with this model.
-    pub fn check(
-        &self,
-        model: &str,
-        scoring_hash: &str,
-        labels: &[String],
-    ) -> Result<(), BankError> {
-        let folder = self.folder.0.clone();
+    pub fn check(&self, model: &str, scoring_hash: &str, labels: &[String]) -> Result<(), Error> {
+        let folder = self.folder.0.display();
         if self.info.scoring_hash != scoring_hash {
-            return Err(BankError::OtherModel {
-                folder,
-                bank_model: self.info.model.clone(),
-                bank_hash: self.info.scoring_hash.clone(),
-                model: model.to_owned(),
-                hash: scoring_hash.to_owned(),
-            });
+            return Err(Error::mismatch(format!(
+                "the bank `{folder}` belongs to another model: it was mined with `{}` (scoring hash {}), this is `{model}` ({})\nhint: mine a new bank for this model",
+                self.info.model,
+                short(&self.info.scoring_hash),
+                short(scoring_hash)
+            )));
         }
         if self.info.labels != labels {
-            return Err(BankError::OtherColumns {
-                folder,
-                bank_columns: labels_in_words(&self.info.labels),
-                columns: labels_in_words(labels),
-            });
+            let (found, wanted) = (labels_in_words(&self.info.labels), labels_in_words(labels));
+            return Err(self.folder.other_columns(&found, &wanted));
         }
         Ok(())
     }
 
     /// Fails where the bank was mined with another seed.
-    pub fn check_seed(&self, seed: u64) -> Result<(), BankError> {
-        if self.info.seed == seed {
+    pub fn check_seed(&self, seed: u64) -> Result<(), Error> {
+        let (folder, own) = (self.folder.0.display(), self.info.seed);
+        if own == seed {
             return Ok(());
         }
-        Err(BankError::OtherSeed {
-            folder: self.folder.0.clone(),
-            bank_seed: self.info.seed,
-            seed,
-        })
+        Err(Error::mismatch(format!(
+            "the bank `{folder}` was mined with seed {own}, not {seed}\nhint: use seed {own}, or mine another bank"
+        )))
     }
 
     /// Reads the logits of `count` proposals from number `first` on.
-    pub fn read(&self, first: u64, count: usize) -> Result<Logits, BankError> {
+    pub fn read(&self, first: u64, count: usize) -> Result<Logits, Error> {
         let end = first.checked_add(count as u64);
         if end.is_none_or(|end| end > self.len) {
-            return Err(BankError::OutOfRange {
-                folder: self.folder.0.clone(),
-                len: self.len,
-                first,
-                count,
-            });
+            return Err(Error::mismatch(format!(
+                "the bank `{}` holds {} proposals; {count} from number {first} were asked for",
+                self.folder.0.display(),
+                self.len
+            )));
         }
         let shape = self.info.shape();
         let mut logits = Logits::zeros(shape, count);
@@ -155,6 +133,15 @@ impl Bank {
             next += rows as u64;
         }
         Ok(logits)
+    }
+}
+
+/// The first digits of a hash, enough to tell two apart.
+fn short(hash: &str) -> String {
+    const DIGITS: usize = 12;
+    match hash.char_indices().nth(DIGITS) {
+        Some((end, _)) => format!("{}…", &hash[..end]),
+        None => hash.to_owned(),
     }
 }
 

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, Repetition, Type as Physical};
@@ -18,11 +18,11 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
-use thiserror::Error;
 
 use super::thrift::Thrift;
-use super::{BankError, BankInfo, PART};
+use super::{BankInfo, PART};
 use crate::disk::{crc32, open_plain};
+use crate::error::Error;
 use crate::logits::Logits;
 
 /// Rows in a row group.
@@ -50,9 +50,12 @@ const MAX_PAGE_HEADER: u64 = 256;
 /// Bytes of one number in a column.
 const NUMBER: usize = size_of::<f32>();
 
-/// What is wrong with a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Damage {
+/// Why a part cannot be read: what is wrong with it, or what the system said.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PartError {
+    /// The system could not read it.
+    #[error(transparent)]
+    System(io::Error),
     /// It does not end as Parquet files do.
     #[error("it is cut short, or no Parquet file")]
     End,
@@ -237,39 +240,31 @@ struct Chunk {
     checksum: Option<u32>,
 }
 
-/// Why a part cannot be read: the system's reason or the file's.
-enum PartError {
-    System(io::Error),
-    Damage(Damage),
-}
-
 impl From<io::Error> for PartError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::Damage(Damage::End),
+            io::ErrorKind::UnexpectedEof => Self::End,
             _ => Self::System(error),
         }
     }
 }
 
-impl From<Damage> for PartError {
-    fn from(damage: Damage) -> Self {
-        Self::Damage(damage)
-    }
-}
-
 impl PartError {
-    fn at(self, path: PathBuf) -> BankError {
+    /// Names the file that it is in.
+    pub(super) fn at(self, path: &Path) -> Error {
         match self {
-            Self::System(source) => BankError::Read { path, source },
-            Self::Damage(damage) => BankError::Damaged { path, damage },
+            Self::System(source) => Error::reading(path)(source),
+            damage => Error::malformed(format!(
+                "`{}` is damaged: {damage}\nhint: delete it and mine again; the other parts are kept",
+                path.display()
+            )),
         }
     }
 }
 
 impl PartFile {
     /// Opens the file of a part and checks its footer.
-    pub(super) fn open(path: PathBuf, info: &BankInfo, part: u64) -> Result<Self, BankError> {
+    pub(super) fn open(path: PathBuf, info: &BankInfo, part: u64) -> Result<Self, Error> {
         let open = || -> Result<_, PartError> {
             let file = open_plain(&path)?;
             let groups = read_footer(&file, info, part)?;
@@ -282,7 +277,7 @@ impl PartFile {
                 width: info.shape().width(),
                 groups,
             }),
-            Err(error) => Err(error.at(path)),
+            Err(error) => Err(error.at(&path)),
         }
     }
 
@@ -292,9 +287,9 @@ impl PartFile {
     }
 
     /// Reads whole rows from row `first` on into `rows`.
-    pub(super) fn read(&self, first: usize, rows: &mut [f32]) -> Result<(), BankError> {
+    pub(super) fn read(&self, first: usize, rows: &mut [f32]) -> Result<(), Error> {
         self.read_rows(first, rows)
-            .map_err(|error| error.at(self.path.clone()))
+            .map_err(|error| error.at(&self.path))
     }
 
     fn read_rows(&self, first: usize, rows: &mut [f32]) -> Result<(), PartError> {
@@ -302,7 +297,7 @@ impl PartFile {
         let (found, wanted) = (self.rows(), end as u64);
         if found < wanted {
             // The file was exchanged for a shorter one since the bank was opened.
-            return Err(Damage::Rows { found, wanted }.into());
+            return Err(PartError::Rows { found, wanted });
         }
         let mut start = 0;
         for group in &self.groups {
@@ -321,7 +316,7 @@ impl PartFile {
         let count = rows.len() / self.width;
         for (column, chunk) in group.chunks.iter().take(self.width).enumerate() {
             let header = read_bytes(&self.file, chunk.header, chunk.numbers - chunk.header)?;
-            check_page(&header, group.rows).ok_or(Damage::Page)?;
+            check_page(&header, group.rows).ok_or(PartError::Page)?;
             let wanted = first * NUMBER..(first + count) * NUMBER;
             let bytes = match chunk.checksum {
                 None => {
@@ -333,7 +328,7 @@ impl PartFile {
                     let size = (group.rows * NUMBER) as u64;
                     let mut all = read_bytes(&self.file, chunk.numbers, size)?;
                     if crc32(&[&all]) != checksum {
-                        return Err(Damage::Checksum.into());
+                        return Err(PartError::Checksum);
                     }
                     all.truncate(wanted.end);
                     all.split_off(wanted.start)
@@ -362,19 +357,19 @@ fn read_bytes(mut file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
 fn read_footer(file: &File, info: &BankInfo, part: u64) -> Result<Vec<Group>, PartError> {
     const TAIL: u64 = 8;
     let size = file.metadata()?.len();
-    let end = size.checked_sub(TAIL).ok_or(Damage::End)?;
+    let end = size.checked_sub(TAIL).ok_or(PartError::End)?;
     let tail = read_bytes(file, end, TAIL)?;
     let [a, b, c, d, b'P', b'A', b'R', b'1'] = tail[..] else {
-        return Err(Damage::End.into());
+        return Err(PartError::End);
     };
     let length = u64::from(u32::from_le_bytes([a, b, c, d]));
     if length > MAX_FOOTER.min(end) {
-        return Err(Damage::End.into());
+        return Err(PartError::End);
     }
     let start = end - length;
     let bytes = read_bytes(file, start, length)?;
-    let (footer, _) = Thrift::parse(&bytes).ok_or(Damage::Footer)?;
-    Ok(check_footer(&footer, start, info, part)?)
+    let (footer, _) = Thrift::parse(&bytes).ok_or(PartError::Footer)?;
+    check_footer(&footer, start, info, part)
 }
 
 // The numbers below are field numbers of `parquet.thrift`, format 2, and these are its values.
@@ -389,34 +384,34 @@ fn check_footer(
     data_end: u64,
     info: &BankInfo,
     part: u64,
-) -> Result<Vec<Group>, Damage> {
+) -> Result<Vec<Group>, PartError> {
     let columns = columns(info);
-    let schema = footer.list(2).ok_or(Damage::Footer)?;
+    let schema = footer.list(2).ok_or(PartError::Footer)?;
     if !is_schema_of(schema, &columns) {
-        return Err(Damage::Columns);
+        return Err(PartError::Columns);
     }
     let identity = info.identity(part);
     let ours = |pair: &Thrift| {
         pair.text(1) == Some(IDENTITY.as_bytes()) && pair.text(2) == Some(identity.as_bytes())
     };
     if !footer.list(5).is_some_and(|pairs| pairs.iter().any(ours)) {
-        return Err(Damage::Identity);
+        return Err(PartError::Identity);
     }
-    let groups = footer.list(4).ok_or(Damage::Footer)?.iter();
+    let groups = footer.list(4).ok_or(PartError::Footer)?.iter();
     let groups: Option<Vec<_>> = groups
         .map(|group| check_group(group, data_end, columns.len()))
         .collect();
-    let mut groups = groups.ok_or(Damage::Footer)?;
+    let mut groups = groups.ok_or(PartError::Footer)?;
     if footer.text(6) != Some(CREATED_WITHOUT_CHECKSUMS.as_bytes()) {
         let chunks = groups.iter_mut().flat_map(|group| &mut group.chunks);
-        note_checksums(footer, chunks.collect()).ok_or(Damage::Footer)?;
+        note_checksums(footer, chunks.collect()).ok_or(PartError::Footer)?;
     }
     let (found, wanted) = (total_rows(&groups), info.part);
     if found == 0 || found > wanted {
-        return Err(Damage::Rows { found, wanted });
+        return Err(PartError::Rows { found, wanted });
     }
     if footer.integer(3) != i64::try_from(found).ok() {
-        return Err(Damage::Footer);
+        return Err(PartError::Footer);
     }
     Ok(groups)
 }

@@ -3,7 +3,9 @@ use std::fs;
 use std::io;
 
 use super::folder::write_whole;
+use super::part::part_name;
 use super::*;
+use crate::error::Error;
 use crate::journal::Journal;
 
 pub(super) const WANTED: u64 = 21;
@@ -298,7 +300,7 @@ fn types_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Bank>();
     shared::<BankWriter>();
-    shared::<BankError>();
+    shared::<Error>();
 }
 
 /// Small numbers that look random; the same ones every time.
@@ -379,7 +381,7 @@ pub(super) fn error_after(change: impl FnOnce(&Path)) -> String {
 }
 
 /// An error's text with `DIR` in place of the folder.
-fn plain(err: &BankError, folder: &Path) -> String {
+fn plain(err: &Error, folder: &Path) -> String {
     err.to_string().replace(&*folder.to_string_lossy(), "DIR")
 }
 

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::folder::{Folder, LOCK, is_half_written, write_error, write_whole};
+use super::folder::{Folder, LOCK, is_half_written, write_whole};
 use super::part::{self, PartFile};
-use super::{Bank, BankError, BankInfo};
+use super::{Bank, BankInfo};
 use crate::disk::Lock;
+use crate::error::Error;
 use crate::journal::Journal;
 use crate::logits::Logits;
 
@@ -36,14 +37,14 @@ impl BankWriter {
     ///
     /// What an earlier run left is taken up, also where it was killed. A bank that is there keeps
     /// its own `part` and name of the model; all else must be the same.
-    pub fn open(folder: &Path, info: BankInfo, wanted: u64) -> Result<Self, BankError> {
+    pub fn open(folder: &Path, info: BankInfo, wanted: u64) -> Result<Self, Error> {
         let folder = Folder(folder.to_owned());
         // Before anything is written: what cannot become a bank is refused without a trace.
         if folder.info()?.is_none() {
             folder.check_free()?;
             check_description(&folder, &info)?;
         }
-        fs::create_dir_all(&folder.0).map_err(write_error(&folder.0))?;
+        fs::create_dir_all(&folder.0).map_err(Error::writing(&folder.0))?;
         let lock = Lock::inside(&folder.0, LOCK)?;
         // And again under the lock: another first run may have been quicker.
         let info = match folder.info()? {
@@ -91,7 +92,7 @@ impl BankWriter {
     /// # Panics
     ///
     /// Where the rows have another shape than the bank's.
-    pub fn push(&mut self, logits: &Logits) -> Result<(), BankError> {
+    pub fn push(&mut self, logits: &Logits) -> Result<(), Error> {
         assert_eq!(logits.shape(), self.info.shape(), "rows of one bank");
         let first = self.position();
         let end = (first + logits.len() as u64).min(self.wanted);
@@ -109,12 +110,12 @@ impl BankWriter {
     }
 
     /// Writes the last part even if it is not full, and ends.
-    pub fn finish(mut self) -> Result<(), BankError> {
+    pub fn finish(mut self) -> Result<(), Error> {
         self.save_part()
     }
 
     /// Adds rows to the part in progress, first on disk and then in memory.
-    fn add(&mut self, values: &[f32]) -> Result<(), BankError> {
+    fn add(&mut self, values: &[f32]) -> Result<(), Error> {
         if self.journal.is_none() {
             self.open_journal()?;
         }
@@ -131,7 +132,7 @@ impl BankWriter {
     }
 
     /// Writes the part in progress if its file lacks rows; its journal has then done its work.
-    fn save_part(&mut self) -> Result<(), BankError> {
+    fn save_part(&mut self) -> Result<(), Error> {
         if self.rows.len() > self.saved {
             let path = self.folder.part(self.part);
             let write = |file: &File| part::write(file, &self.info, self.part, &self.rows);
@@ -145,7 +146,7 @@ impl BankWriter {
     }
 
     /// Goes to the first part from `part` on that is not full, and takes up what there is of it.
-    fn start_part(&mut self, part: u64) -> Result<(), BankError> {
+    fn start_part(&mut self, part: u64) -> Result<(), Error> {
         self.part = part;
         while self.parts.get(&self.part) == Some(&self.info.part) {
             self.part += 1;
@@ -163,7 +164,7 @@ impl BankWriter {
     }
 
     /// Opens the journal of the part in progress and takes up its rows.
-    fn open_journal(&mut self) -> Result<(), BankError> {
+    fn open_journal(&mut self) -> Result<(), Error> {
         let path = self.folder.journal(self.part);
         // The rows that are saved already are part of the identity: a journal that outlived the
         // file made from it is then another one, and is not added twice.
@@ -178,14 +179,14 @@ impl BankWriter {
     }
 
     /// Removes what killed runs left: files half written, and journals of parts that are done.
-    fn remove_leftovers(&self) -> Result<(), BankError> {
+    fn remove_leftovers(&self) -> Result<(), Error> {
         let current = self.folder.journal(self.part);
         for name in self.folder.names()? {
             let path = self.folder.0.join(&name);
             let half_written = is_half_written(&name);
             let journal = name.starts_with("part-") && name.ends_with(".journal");
             if half_written || journal && path != current {
-                fs::remove_file(&path).map_err(write_error(&path))?;
+                fs::remove_file(&path).map_err(Error::writing(&path))?;
             }
         }
         Ok(())
@@ -197,7 +198,7 @@ pub(super) fn same_bank(
     folder: &Folder,
     found: BankInfo,
     info: &BankInfo,
-) -> Result<BankInfo, BankError> {
+) -> Result<BankInfo, Error> {
     // How many proposals there are does not matter here.
     let bank = Bank {
         folder: folder.clone(),
@@ -208,43 +209,39 @@ pub(super) fn same_bank(
     bank.check_seed(info.seed)?;
     let found = bank.info;
     if found.first != info.first {
-        return Err(BankError::OtherRange {
-            folder: folder.0.clone(),
-            found: found.first,
-            first: info.first,
-        });
+        return Err(Error::mismatch(format!(
+            "`{}` begins at proposal {}, not at {}\nhint: name another folder for this range",
+            folder.0.display(),
+            found.first,
+            info.first
+        )));
     }
     if (found.conditional, found.classes, found.joint)
         != (info.conditional, info.classes, info.joint)
     {
-        return Err(BankError::OtherColumns {
-            folder: folder.0.clone(),
-            bank_columns: found.columns_in_words(),
-            columns: info.columns_in_words(),
-        });
+        return Err(folder.other_columns(&found.columns_in_words(), &info.columns_in_words()));
     }
-    if found.device != info.device {
-        return Err(BankError::OtherDevice {
-            folder: folder.0.clone(),
-            bank_device: found.device,
-            device: info.device.clone(),
-        });
+    let (own, device) = (&found.device, &info.device);
+    if own != device {
+        return Err(Error::mismatch(format!(
+            "the bank `{}` was mined on `{own}`, not on `{device}`\nhint: go on with `{own}`, or mine another bank",
+            folder.0.display()
+        )));
     }
     Ok(found)
 }
 
 /// The text of a description, if it is one that can be read again.
-pub(super) fn check_description(folder: &Folder, info: &BankInfo) -> Result<String, BankError> {
+pub(super) fn check_description(folder: &Folder, info: &BankInfo) -> Result<String, Error> {
     let path = folder.description();
-    let text = toml::to_string(info).map_err(|e| write_error(&path)(io::Error::other(e)))?;
-    match BankInfo::parse(text.as_bytes()) {
-        Ok(_) => Ok(text),
-        Err(problem) => Err(BankError::Description { path, problem }),
-    }
+    let text = toml::to_string(info).map_err(|e| Error::writing(&path)(io::Error::other(e)))?;
+    let checked = BankInfo::parse(text.as_bytes());
+    checked.map_err(|problem| problem.within(format_args!("`{}`", path.display())))?;
+    Ok(text)
 }
 
 /// Writes the description into an empty folder.
-fn begin(folder: &Folder, info: BankInfo) -> Result<BankInfo, BankError> {
+fn begin(folder: &Folder, info: BankInfo) -> Result<BankInfo, Error> {
     folder.check_free()?;
     let text = check_description(folder, &info)?;
     write_whole(&folder.description(), |mut file| {

@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use s2m_core::joint::{LabelSets, LabelSetsError};
+use s2m_core::Kind;
+use s2m_core::joint::LabelSets;
 use s2m_core::labels::Labels;
 use s2m_core::query::Query;
 
-use super::BundleError;
-use crate::manifest::{
-    CalibrationEntry, GeneratorEntry, ItemEntry, JointError, Manifest, TemperatureValue,
-};
+use crate::error::Error;
+use crate::manifest::{CalibrationEntry, GeneratorEntry, ItemEntry, Manifest, TemperatureValue};
 
 /// Most numbers in one item or latent; beyond it a shape is a mistake or an attack.
 const MAX_NUMBERS: usize = 1 << 24;
 
-pub(super) fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), BundleError> {
-    let fault = |text: String| Err(BundleError::Manifest(text));
+pub(super) fn check_manifest(manifest: &Manifest, labels: &Labels) -> Result<(), Error> {
+    let fault = |text: String| Err(Error::malformed(text));
     check_columns(labels)?;
     if let Some(name) = manifest
         .describe
@@ -62,7 +61,7 @@ const OWN_COLUMNS: [&str; 6] = [
 
 /// Refuses labels whose columns in a table of samples could not be told apart; many readers of tables do
 /// not tell capitals from small letters.
-fn check_columns(labels: &Labels) -> Result<(), BundleError> {
+fn check_columns(labels: &Labels) -> Result<(), Error> {
     let posteriors = labels.names().map(|label| format!("p_{label}"));
     let own = OWN_COLUMNS.map(str::to_owned).into_iter();
     let mut taken: BTreeMap<String, String> = own
@@ -74,7 +73,7 @@ fn check_columns(labels: &Labels) -> Result<(), BundleError> {
     }
     for label in labels.names() {
         if let Some(other) = taken.insert(label.to_lowercase(), label.to_owned()) {
-            return Err(BundleError::Manifest(format!(
+            return Err(Error::malformed(format!(
                 "label `{label}` cannot be told from `{other}` in a table of samples\nhint: give it another name in labels, and in describe and calibration where they name it"
             )));
         }
@@ -86,26 +85,29 @@ fn check_columns(labels: &Labels) -> Result<(), BundleError> {
 pub(super) fn label_sets(
     manifest: &Manifest,
     labels: &Labels,
-) -> Result<Option<Arc<LabelSets>>, BundleError> {
+) -> Result<Option<Arc<LabelSets>>, Error> {
     let Some(joint) = &manifest.classifier.joint else {
         return Ok(None);
     };
-    let fault = |text: String| BundleError::Manifest(format!("classifier.joint: {text}"));
+    let fault = |text: String| Error::malformed(format!("classifier.joint: {text}"));
     if joint.members.len() > MAX_MEMBERS {
         let found = joint.members.len();
         return Err(fault(format!(
             "{found} members are listed; at most {MAX_MEMBERS} are possible"
         )));
     }
-    let sets = joint
-        .label_sets(labels.len())
-        .map_err(|error| match error {
-            JointError::Sets(LabelSetsError::Missing(label)) => fault(format!(
+    let sets = joint.label_sets(labels.len()).map_err(|error| {
+        // Where the sets cover too little, each has been read: a digit per label.
+        let covers = |at: usize| joint.sets.iter().any(|set| set.as_bytes()[at] == b'1');
+        let mut uncovered = (0..labels.len()).filter(|&at| !covers(at));
+        match error.kind() {
+            Kind::Uncovered => fault(format!(
                 "label `{}` is in no label set, and there is no `rest`",
-                labels.name(label)
+                uncovered.next().map_or("", |at| labels.name(at))
             )),
-            other => fault(other.to_string()),
-        })?;
+            _ => fault(error.to_string()),
+        }
+    })?;
     Ok(Some(Arc::new(sets)))
 }
 
@@ -113,8 +115,8 @@ pub(super) fn label_sets(
 const MAX_MEMBERS: usize = 64;
 
 /// Refuses a generator that cannot be run.
-pub(super) fn check_generator_entry(generator: &GeneratorEntry) -> Result<(), BundleError> {
-    let fault = |text: String| Err(BundleError::Manifest(text));
+pub(super) fn check_generator_entry(generator: &GeneratorEntry) -> Result<(), Error> {
+    let fault = |text: String| Err(Error::malformed(text));
     if generator.latents.is_empty() {
         return fault("generator.latents is empty: a generator needs noise".to_owned());
     }
@@ -147,25 +149,21 @@ pub(super) fn check_generator_entry(generator: &GeneratorEntry) -> Result<(), Bu
     Ok(())
 }
 
-fn check_shape(what: &str, shape: &[usize]) -> Result<(), BundleError> {
+fn check_shape(what: &str, shape: &[usize]) -> Result<(), Error> {
     let numbers = shape
         .iter()
         .try_fold(1usize, |all, &side| all.checked_mul(side));
     if numbers.is_some_and(|n| (1..=MAX_NUMBERS).contains(&n)) {
         return Ok(());
     }
-    Err(BundleError::Manifest(format!(
+    Err(Error::malformed(format!(
         "{what}: shape {shape:?} is not usable"
     )))
 }
 
 /// Refuses a calibration that no query could use.
-fn check_calibration(
-    name: &str,
-    entry: &CalibrationEntry,
-    labels: &Labels,
-) -> Result<(), BundleError> {
-    let fault = |text: String| Err(BundleError::Manifest(format!("{name}: {text}")));
+fn check_calibration(name: &str, entry: &CalibrationEntry, labels: &Labels) -> Result<(), Error> {
+    let fault = |text: String| Err(Error::malformed(format!("{name}: {text}")));
     let floors = entry.floor.entries();
     let margins = entry
         .margin
@@ -237,8 +235,8 @@ fn check_calibration(
     }
 }
 
-fn check_item(what: &str, item: &ItemEntry) -> Result<(), BundleError> {
-    let fault = |text: String| Err(BundleError::Manifest(format!("{what}: {text}")));
+fn check_item(what: &str, item: &ItemEntry) -> Result<(), Error> {
+    let fault = |text: String| Err(Error::malformed(format!("{what}: {text}")));
     if item.is_picture() && item.shape.len() != 3 {
         return fault(format!(
             "an image has three sides, shape has {}",

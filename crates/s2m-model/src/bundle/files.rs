@@ -7,8 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
-use super::{BundleError, Network, hexadecimal, sha256};
+use super::{MANIFEST, Network, hexadecimal, in_manifest, sha256};
 use crate::disk::open_plain;
+use crate::error::Error;
 use crate::manifest::{FORMAT, Manifest};
 use crate::onnx::{ModelProto, external_paths};
 
@@ -30,7 +31,7 @@ impl Source<'_> {
         &self,
         file: &str,
         what: &'static str,
-    ) -> Result<(Vec<u8>, Option<PathBuf>), BundleError> {
+    ) -> Result<(Vec<u8>, Option<PathBuf>), Error> {
         match self {
             Self::Folder(folder) => {
                 let path = inside(folder, file, what)?;
@@ -38,10 +39,7 @@ impl Source<'_> {
             }
             Self::Memory(files) => {
                 let found = files.iter().find(|(name, _)| *name == file);
-                let missing = || BundleError::Read {
-                    path: file.into(),
-                    source: io::ErrorKind::NotFound.into(),
-                };
+                let missing = || Error::reading(Path::new(file))(io::ErrorKind::NotFound.into());
                 Ok((found.ok_or_else(missing)?.1.to_vec(), None))
             }
         }
@@ -49,49 +47,56 @@ impl Source<'_> {
 }
 
 /// The path of a file in a folder, refused where it leads elsewhere, by `..` or by a link.
-fn inside(folder: &Path, file: &str, what: &'static str) -> Result<PathBuf, BundleError> {
-    let outside = || BundleError::Outside {
-        what,
-        path: file.to_owned(),
-    };
+fn inside(folder: &Path, file: &str, what: &'static str) -> Result<PathBuf, Error> {
     let plain = !file.is_empty()
         && Path::new(file)
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
     if !plain {
-        return Err(outside());
+        return Err(outside(what, file));
     }
     let path = folder.join(file);
-    let resolve = |path: &Path| {
-        path.canonicalize().map_err(|source| BundleError::Read {
-            path: path.to_owned(),
-            source,
-        })
-    };
+    let resolve = |path: &Path| path.canonicalize().map_err(Error::reading(path));
     let (folder, resolved) = (resolve(folder)?, resolve(&path)?);
     if resolved.starts_with(&folder) {
         Ok(resolved)
     } else {
-        Err(outside())
+        Err(outside(what, file))
     }
 }
 
+fn outside(what: &str, file: &str) -> Error {
+    Error::malformed(format!("{what} `{file}` leads outside the bundle"))
+}
+
+fn other_hash(file: &str, wanted: &str, found: &str) -> Error {
+    Error::malformed(format!(
+        "the SHA-256 of `{file}` is {found}, but {MANIFEST} says {wanted}\nhint: copy the bundle again; if you changed the file yourself, write its new hash into {MANIFEST}"
+    ))
+}
+
+/// Of bytes that are no network.
+pub(crate) fn not_onnx(file: &str, reason: &str) -> Error {
+    Error::malformed(format!(
+        "`{file}` is not an ONNX file, or is cut short: {reason}"
+    ))
+}
+
 /// Reads a whole file, up to a limit.
-pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, BundleError> {
-    let fail = |source| BundleError::Read {
-        path: path.to_owned(),
-        source,
-    };
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let fail = Error::reading(path);
     let file = open_plain(path).map_err(fail)?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.len() as u64 > limit {
-        return Err(BundleError::TooLarge {
-            path: path.to_owned(),
-            limit,
-        });
+        return Err(larger(path, limit));
     }
     Ok(bytes)
+}
+
+/// Of a file beyond a limit.
+pub(crate) fn larger(path: &Path, limit: u64) -> Error {
+    Error::too_large(format!("`{}` is larger than {limit} bytes", path.display()))
 }
 
 /// The one key that every format has.
@@ -100,19 +105,21 @@ struct Version {
     format: u32,
 }
 
-pub(super) fn text(bytes: &[u8]) -> Result<&str, BundleError> {
-    std::str::from_utf8(bytes).map_err(|e| BundleError::Manifest(format!("not UTF-8 text: {e}")))
+pub(super) fn text(bytes: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(bytes).map_err(|e| Error::malformed(format!("not UTF-8 text: {e}")))
 }
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Manifest, BundleError> {
-    let text = text(bytes)?;
+pub(super) fn parse(bytes: &[u8]) -> Result<Manifest, Error> {
+    let text = text(bytes).map_err(in_manifest)?;
     // The format number first: a bundle from another time should say so, not "unknown key".
     if let Ok(Version { format: found }) = toml::from_str(text)
         && found != FORMAT
     {
-        return Err(BundleError::Format { found });
+        return Err(Error::unsupported(format!(
+            "{MANIFEST}: format {found} is not known; this program reads format {FORMAT}"
+        )));
     }
-    toml::from_str(text).map_err(|e| BundleError::Manifest(one_line(&e, text)))
+    toml::from_str(text).map_err(|e| in_manifest(Error::malformed(one_line(&e, text))))
 }
 
 /// A TOML error in one line: what and where.
@@ -125,24 +132,13 @@ pub(crate) fn one_line(error: &toml::de::Error, text: &str) -> String {
     line.map_or(message.clone(), |line| format!("line {line}: {message}"))
 }
 
-pub(super) fn network(
-    source: &Source<'_>,
-    file: &str,
-    wanted: &str,
-) -> Result<Network, BundleError> {
+pub(super) fn network(source: &Source<'_>, file: &str, wanted: &str) -> Result<Network, Error> {
     let (bytes, path) = source.read(file, "file")?;
     let found = sha256(&bytes);
     if !found.eq_ignore_ascii_case(wanted) {
-        return Err(BundleError::Hash {
-            file: file.into(),
-            wanted: wanted.into(),
-            found,
-        });
+        return Err(other_hash(file, wanted, &found));
     }
-    let broken = |reason: String| BundleError::NotOnnx {
-        file: file.into(),
-        reason,
-    };
+    let broken = |reason: String| not_onnx(file, &reason);
     let model = ModelProto::decode(bytes.as_slice()).map_err(|e| broken(e.to_string()))?;
     if model.graph.is_none() {
         return Err(broken("it holds no graph".to_owned()));
@@ -155,8 +151,7 @@ pub(super) fn network(
     for location in &external {
         let what = "external data";
         let Source::Folder(folder) = source else {
-            let path = location.clone();
-            return Err(BundleError::Outside { what, path });
+            return Err(outside(what, location));
         };
         // ONNX Runtime looks beside the network's own file, which may lie in a folder of the bundle.
         let beside = Path::new(file).parent().unwrap_or(Path::new(""));
@@ -182,7 +177,7 @@ pub(super) fn network(
 pub(super) fn check_external(
     manifest: &mut Manifest,
     networks: [&Network; 2],
-) -> Result<Vec<String>, BundleError> {
+) -> Result<Vec<String>, Error> {
     let found: BTreeMap<String, String> = networks
         .into_iter()
         .flat_map(|network| network.external.iter().cloned())
@@ -192,15 +187,11 @@ pub(super) fn check_external(
         match found.get(file) {
             Some(found) if found.eq_ignore_ascii_case(wanted) => {}
             Some(found) => {
-                return Err(BundleError::Hash {
-                    file: file.clone(),
-                    wanted: wanted.clone(),
-                    found: found.clone(),
-                });
+                return Err(other_hash(file, wanted, found));
             }
             None => {
                 let text = format!("external lists `{file}`, which no network reads");
-                return Err(BundleError::Manifest(text));
+                return Err(in_manifest(Error::malformed(text)));
             }
         }
     }
@@ -211,11 +202,8 @@ pub(super) fn check_external(
 }
 
 /// Adds a file to hashes, piece by piece: external data may be larger than memory.
-fn hash_file(path: &Path, mut digests: [&mut Sha256; 2]) -> Result<(), BundleError> {
-    let fail = |source| BundleError::Read {
-        path: path.to_owned(),
-        source,
-    };
+fn hash_file(path: &Path, mut digests: [&mut Sha256; 2]) -> Result<(), Error> {
+    let fail = Error::reading(path);
     let mut file = open_plain(path).map_err(fail)?;
     let mut piece = vec![0; 1 << 20];
     loop {

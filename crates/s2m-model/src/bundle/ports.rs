@@ -2,7 +2,8 @@
 
 use s2m_core::labels::Labels;
 
-use super::{BundleError, Network};
+use super::{MANIFEST, Network};
+use crate::error::{Error, list};
 use crate::manifest::{ClassForm, GeneratorEntry, ItemEntry, Manifest};
 use crate::onnx::{self, Axes, Port, PortElement, describe};
 
@@ -11,16 +12,14 @@ fn find<'a>(
     ports: &'a [Port],
     kind: &'static str,
     name: &str,
-) -> Result<&'a Port, BundleError> {
-    ports
-        .iter()
-        .find(|port| port.name == name)
-        .ok_or_else(|| BundleError::NoPort {
-            file: network.file.clone(),
-            kind,
-            name: name.to_owned(),
-            found: ports.iter().map(|port| port.name.clone()).collect(),
-        })
+) -> Result<&'a Port, Error> {
+    ports.iter().find(|port| port.name == name).ok_or_else(|| {
+        Error::not_found(format!(
+            "`{}` has no {kind} `{name}`; it has {}",
+            network.file,
+            list(ports.iter().map(|port| &port.name))
+        ))
+    })
 }
 
 /// Holds a port against the element type and per-item shape that the manifest gives.
@@ -30,7 +29,7 @@ fn check_port(
     port: &Port,
     element: PortElement,
     shapes: &[&[usize]],
-) -> Result<(), BundleError> {
+) -> Result<(), Error> {
     let fits = |shape: &[usize]| match &port.dims {
         None => true,
         Some(dims) => {
@@ -57,19 +56,13 @@ fn check_port(
             .fold("[n".to_owned(), |text, s| format!("{text}, {s}"))
             + "]"
     });
-    Err(BundleError::Port {
-        file: network.file.clone(),
-        kind,
-        name: port.name.clone(),
-        wanted: format!("{element} {wanted}"),
-        found: format!("{} {found}", port.element),
-    })
+    Err(Error::unsupported(format!(
+        "`{}`: {kind} `{}` is {} {found}, but {MANIFEST} says {element} {wanted}",
+        network.file, port.name, port.element
+    )))
 }
 
-pub(super) fn check_generator(
-    entry: &GeneratorEntry,
-    network: &Network,
-) -> Result<Axes, BundleError> {
+pub(super) fn check_generator(entry: &GeneratorEntry, network: &Network) -> Result<Axes, Error> {
     let ports = describe(&network.model);
     for latent in &entry.latents {
         let port = find(network, &ports.inputs, "input", &latent.input)?;
@@ -79,11 +72,10 @@ pub(super) fn check_generator(
         let port = find(network, &ports.inputs, "input", &class.input)?;
         match class.form {
             ClassForm::Index if port.element != PortElement::I64 => {
-                return Err(BundleError::ClassIndex {
-                    file: network.file.clone(),
-                    name: port.name.clone(),
-                    found: port.element.to_string(),
-                });
+                return Err(Error::unsupported(format!(
+                    "`{}`: the class index `{}` is {}, and a class index must be i64\nhint: export it as a 64-bit integer, or take one number per class and say form = \"one-hot\"",
+                    network.file, port.name, port.element
+                )));
             }
             ClassForm::Index => check_port(network, "input", port, PortElement::I64, &[&[]])?,
             ClassForm::OneHot => {
@@ -105,10 +97,10 @@ pub(super) fn check_generator(
                 .is_some_and(|class| class.input == name)
     };
     if let Some(extra) = ports.inputs.iter().find(|port| !named(&port.name)) {
-        return Err(BundleError::ExtraInput {
-            file: network.file.clone(),
-            name: extra.name.clone(),
-        });
+        return Err(Error::unsupported(format!(
+            "`{}` has an input `{}` that {MANIFEST} does not mention",
+            network.file, extra.name
+        )));
     }
     let port = find(network, &ports.outputs, "output", &entry.output.name)?;
     item_axes(network, "output", port, &entry.output)
@@ -118,7 +110,7 @@ pub(super) fn check_classifier(
     manifest: &Manifest,
     labels: &Labels,
     network: &Network,
-) -> Result<Axes, BundleError> {
+) -> Result<Axes, Error> {
     let ports = describe(&network.model);
     let entry = &manifest.classifier;
     let port = find(network, &ports.inputs, "input", &entry.input.name)?;
@@ -128,10 +120,10 @@ pub(super) fn check_classifier(
         .iter()
         .find(|port| port.name != entry.input.name)
     {
-        return Err(BundleError::ExtraInput {
-            file: network.file.clone(),
-            name: extra.name.clone(),
-        });
+        return Err(Error::unsupported(format!(
+            "`{}` has an input `{}` that {MANIFEST} does not mention",
+            network.file, extra.name
+        )));
     }
     let classes = [labels.len()];
     let class = find(network, &ports.outputs, "output", &entry.outputs.class)?;
@@ -158,7 +150,7 @@ fn item_axes(
     kind: &'static str,
     port: &Port,
     item: &ItemEntry,
-) -> Result<Axes, BundleError> {
+) -> Result<Axes, Error> {
     let numbers = item.shape.iter().product();
     check_port(
         network,

@@ -9,9 +9,9 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use thiserror::Error;
-
 use super::step::Step;
+
+use crate::error::Error;
 
 /// First line of a lock's file.
 const MARK: &str = "s2m lock";
@@ -21,30 +21,6 @@ const MAX_LOCK: u64 = 4096;
 
 /// Times that a lock is tried for when its file is exchanged under our hands.
 const TRIES: usize = 100;
-
-/// Why a lock cannot be had.
-#[derive(Debug, Error)]
-pub enum LockError {
-    /// Somebody else has it.
-    #[error("`{}` is in use by {holder}\nhint: wait for it, or name another place", .path.display())]
-    Busy {
-        /// What is locked.
-        path: PathBuf,
-        /// Who holds it.
-        holder: String,
-    },
-    /// A file of that name is not a lock.
-    #[error("`{}` is in the way: it is not a lock of this program\nhint: move it, or name another place", .0.display())]
-    Foreign(PathBuf),
-    /// The system does not let us.
-    #[error("could not write `{}`: {source}", .path.display())]
-    Write {
-        /// What was to be locked.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
 
 /// A lock that is held until this value goes away.
 #[derive(Debug)]
@@ -56,35 +32,32 @@ pub struct Lock {
 
 impl Lock {
     /// Locks a file or folder by a file beside it; the folder that both lie in is made.
-    pub fn beside(path: &Path) -> Result<Self, LockError> {
+    pub fn beside(path: &Path) -> Result<Self, Error> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let lock = path.with_file_name(format!(".{name}.lock"));
         if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-            fs::create_dir_all(folder).map_err(|source| LockError::Write {
-                path: folder.to_owned(),
-                source,
-            })?;
+            fs::create_dir_all(folder).map_err(Error::writing(folder))?;
         }
         Self::take(path, lock)
     }
 
     /// Locks a folder by a file inside it.
-    pub fn inside(folder: &Path, name: &str) -> Result<Self, LockError> {
+    pub fn inside(folder: &Path, name: &str) -> Result<Self, Error> {
         Self::take(folder, folder.join(name))
     }
 
-    fn take(locked: &Path, path: PathBuf) -> Result<Self, LockError> {
+    fn take(locked: &Path, path: PathBuf) -> Result<Self, Error> {
         match Self::try_take(&path) {
             Ok(Attempt::Held(file)) => Ok(Self { path, _file: file }),
-            Ok(Attempt::Busy(holder)) => Err(LockError::Busy {
-                path: locked.to_owned(),
-                holder,
-            }),
-            Ok(Attempt::Foreign) => Err(LockError::Foreign(path)),
-            Err(source) => Err(LockError::Write {
-                path: locked.to_owned(),
-                source,
-            }),
+            Ok(Attempt::Busy(holder)) => Err(Error::busy(format!(
+                "`{}` is in use by {holder}\nhint: wait for it, or name another place",
+                locked.display()
+            ))),
+            Ok(Attempt::Foreign) => Err(Error::place(format!(
+                "`{}` is in the way: it is not a lock of this program\nhint: move it, or name another place",
+                path.display()
+            ))),
+            Err(source) => Err(Error::writing(locked)(source)),
         }
     }
 
@@ -209,7 +182,7 @@ mod tests {
         let path = root.path().join(".out.lock");
         fs::write(&path, "notes").unwrap();
         let error = Lock::beside(&root.path().join("out")).unwrap_err();
-        assert!(matches!(error, LockError::Foreign(_)), "{error}");
+        assert_eq!(error.kind(), crate::Kind::Place, "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "notes");
     }
 

@@ -11,9 +11,9 @@ pub mod step;
 mod whole;
 
 pub use self::checksum::crc32;
-pub use self::lock::{Lock, LockError};
-pub use self::scratch::{Column, Number, Scratch, ScratchError};
-pub use self::staging::{Existing, Kind, OutputFile, Plan, Staging, StagingError};
+pub use self::lock::Lock;
+pub use self::scratch::{Column, Number, Scratch};
+pub use self::staging::{Existing, Kind, OutputFile, Plan, Staging};
 pub(crate) use self::whole::is_temporary_of;
 pub use self::whole::{
     check_replaceable, open_plain, read_plain, read_plain_text, write_whole, write_whole_with,

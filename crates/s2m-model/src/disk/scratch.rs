@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use s2m_core::series::Series;
-use thiserror::Error;
+
+use crate::error::Error;
 
 /// Numbers of a column that stay in memory: small runs write no file.
 const HELD: usize = 1 << 19;
@@ -22,16 +23,6 @@ const BLOCK: usize = 1 << 14;
 
 /// Numbers that are sorted at a time, and numbers held while sorted runs are merged.
 const RUN: usize = 1 << 19;
-
-/// Why numbers cannot be kept.
-#[derive(Debug, Error)]
-#[error("could not keep numbers in a file in `{}`: {source}{}", .folder.display(), if *.temporary { "\nhint: name another folder with TMPDIR" } else { "" })]
-pub struct ScratchError {
-    folder: PathBuf,
-    temporary: bool,
-    /// What the system said.
-    pub source: io::Error,
-}
 
 /// Where numbers go that memory does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,12 +51,19 @@ impl Scratch {
         }
     }
 
-    fn error(&self, source: io::Error) -> ScratchError {
-        ScratchError {
-            folder: self.folder.clone(),
-            temporary: self.temporary,
-            source,
-        }
+    fn error(&self, source: io::Error) -> Error {
+        let (folder, hint) = (
+            self.folder.display(),
+            if self.temporary {
+                "\nhint: name another folder with TMPDIR"
+            } else {
+                ""
+            },
+        );
+        Error::write(format!(
+            "could not keep numbers in a file in `{folder}`: {source}{hint}"
+        ))
+        .because(source)
     }
 }
 
@@ -111,7 +109,7 @@ pub struct Column<T> {
 }
 
 /// The first error of a reader that had no way to tell; shared with what was made out of a column.
-type Fault = Arc<Mutex<Option<io::Error>>>;
+type Fault = Arc<Mutex<Option<Error>>>;
 
 impl<T: Number> Column<T> {
     /// An empty column.
@@ -136,7 +134,7 @@ impl<T: Number> Column<T> {
     }
 
     /// Adds numbers at the end.
-    pub fn append(&mut self, mut numbers: &[T]) -> Result<(), ScratchError> {
+    pub fn append(&mut self, mut numbers: &[T]) -> Result<(), Error> {
         while !numbers.is_empty() {
             let room = self.scratch.held - self.tail.len();
             let (now, later) = numbers.split_at(numbers.len().min(room));
@@ -169,7 +167,7 @@ impl<T: Number> Column<T> {
     }
 
     /// The numbers of a range.
-    pub fn read(&self, range: Range<usize>) -> Result<Vec<T>, ScratchError> {
+    pub fn read(&self, range: Range<usize>) -> Result<Vec<T>, Error> {
         let mut numbers = Vec::with_capacity(range.len());
         self.blocks(range, &mut |block| numbers.extend_from_slice(block))?;
         Ok(numbers)
@@ -180,11 +178,7 @@ impl<T: Number> Column<T> {
     /// # Panics
     ///
     /// Where the column has no such range.
-    pub fn blocks(
-        &self,
-        range: Range<usize>,
-        see: &mut dyn FnMut(&[T]),
-    ) -> Result<(), ScratchError> {
+    pub fn blocks(&self, range: Range<usize>, see: &mut dyn FnMut(&[T])) -> Result<(), Error> {
         let from_file = range.start..range.end.min(self.stored);
         if let Some(file) = &self.file {
             read_file(file, from_file, see).map_err(|e| self.scratch.error(e))?;
@@ -197,13 +191,13 @@ impl<T: Number> Column<T> {
     }
 
     /// Whether everything that was read without a word was read well; see [`Series`].
-    pub fn check(&self) -> Result<(), ScratchError> {
+    pub fn check(&self) -> Result<(), Error> {
         let fault = self
             .fault
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        fault.map_or(Ok(()), |source| Err(self.scratch.error(source)))
+        fault.map_or(Ok(()), Err)
     }
 }
 
@@ -268,9 +262,9 @@ impl Series for Column<f64> {
 }
 
 impl Column<f64> {
-    fn keep(&self, error: ScratchError) {
+    fn keep(&self, error: Error) {
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-        fault.get_or_insert(error.source);
+        fault.get_or_insert(error);
     }
 
     /// An empty column whose faults are told by this one.
@@ -282,7 +276,7 @@ impl Column<f64> {
     }
 
     /// Sorted runs, each as long as memory allows, and then one out of them.
-    fn sorted(&self, value: &dyn Fn(f64) -> Option<f64>) -> Result<Self, ScratchError> {
+    fn sorted(&self, value: &dyn Fn(f64) -> Option<f64>) -> Result<Self, Error> {
         let most = RUN.min(self.scratch.held);
         let (mut runs, mut ends) = (self.child(), Vec::new());
         let mut run: Vec<f64> = Vec::with_capacity(most.min(self.len()));
@@ -293,7 +287,7 @@ impl Column<f64> {
             run.clear();
             Ok(())
         };
-        let mut ended = Ok(());
+        let mut ended: Result<(), Error> = Ok(());
         self.blocks(0..self.len(), &mut |block| {
             for number in block.iter().filter_map(|&number| value(number)) {
                 if ended.is_ok() {
@@ -314,7 +308,7 @@ impl Column<f64> {
     }
 
     /// One descending column out of descending runs that end at some places.
-    fn merged(&self, ends: &[usize]) -> Result<Self, ScratchError> {
+    fn merged(&self, ends: &[usize]) -> Result<Self, Error> {
         let ahead = (RUN / ends.len()).clamp(1, BLOCK);
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let mut runs: Vec<Reader<'_>> = starts
@@ -386,7 +380,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn next(&mut self) -> Result<Option<f64>, ScratchError> {
+    fn next(&mut self) -> Result<Option<f64>, Error> {
         if self.read.as_slice().is_empty() {
             let end = self.left.end.min(self.left.start + self.ahead);
             self.read = self.column.read(self.left.start..end)?.into_iter();

@@ -18,11 +18,12 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use s2m_core::setting::Setting;
-use thiserror::Error;
 
-use super::lock::{Lock, LockError};
+use super::lock::Lock;
 use super::scratch::Scratch;
 use super::step::Step;
+
+use crate::error::Error;
 
 /// First line of `request.txt`.
 const MARK: &str = "s2m output";
@@ -36,73 +37,6 @@ const JOURNAL: &str = "journal";
 
 /// Most bytes of a mark that are read.
 const MAX_MARK: u64 = 1 << 16;
-
-/// Why a folder cannot be made.
-#[derive(Debug, Error)]
-pub enum StagingError {
-    /// Somebody else makes it.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// It cannot be the name of a folder.
-    #[error("`{}` is not a name for a folder", .0.display())]
-    NoName(PathBuf),
-    /// There is a file of that name.
-    #[error("`{}` is a file, not a folder", .0.display())]
-    NotAFolder(PathBuf),
-    /// A link that leads nowhere.
-    #[error("`{}` is a link that leads nowhere\nhint: remove it, or name another folder", .0.display())]
-    Dangling(PathBuf),
-    /// Another file system begins there.
-    #[error("`{}` is a mount point, which cannot be replaced as a whole\nhint: name a folder inside it", .0.display())]
-    MountPoint(PathBuf),
-    /// The folder holds something.
-    #[error("`{}` already holds files\nhint: choose another folder, or pass {} to replace it", .0.display(), Setting("force"))]
-    Occupied(PathBuf),
-    /// The folder has come to hold something while the work went on.
-    #[error("`{}` has come to hold files in the meantime; what was made waits in `{}`\nhint: move them away and run the same command again, or pass {} to replace them", .path.display(), .kept.display(), Setting("force"))]
-    Appeared {
-        /// The folder.
-        path: PathBuf,
-        /// Where the work is kept.
-        kept: PathBuf,
-    },
-    /// The folder is to be replaced and is not of this program.
-    #[error("`{}` was not made by this program as {kind}, so {} does not replace it\nhint: remove it yourself, or choose another folder", .path.display(), Setting("force"))]
-    NotOurs {
-        /// The folder.
-        path: PathBuf,
-        /// What it would have to be.
-        kind: &'static str,
-    },
-    /// The folder is to be replaced and the request reads from it.
-    #[error("`{}` holds `{}`, which is read by this very command\nhint: choose another folder", .path.display(), .input.display())]
-    HoldsInput {
-        /// The folder.
-        path: PathBuf,
-        /// The input.
-        input: PathBuf,
-    },
-    /// Where unfinished work would go lies something else.
-    #[error("`{}` is in the way: this program did not make it\nhint: move it, or choose another folder", .0.display())]
-    InTheWay(PathBuf),
-    /// The system does not let us.
-    #[error("could not write `{}`: {source}", .path.display())]
-    Write {
-        /// Which file or folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-impl StagingError {
-    fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        move |source| Self::Write {
-            path: path.to_owned(),
-            source,
-        }
-    }
-}
 
 /// What to do where the folder already holds something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -186,15 +120,15 @@ pub struct OutputFile {
 
 impl OutputFile {
     /// Adds bytes.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<(), StagingError> {
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let written = self.file.write_all(bytes);
-        written.map_err(StagingError::write(&self.path))
+        written.map_err(Error::writing(&self.path))
     }
 
     /// Ends the file.
-    pub fn finish(mut self) -> Result<(), StagingError> {
+    pub fn finish(mut self) -> Result<(), Error> {
         let flushed = Step::OutputWrite.run(|| self.file.flush());
-        flushed.map_err(StagingError::write(&self.path))
+        flushed.map_err(Error::writing(&self.path))
     }
 }
 
@@ -202,11 +136,11 @@ impl Staging {
     /// Starts or continues the folder for a request.
     ///
     /// Fails before anything is changed where the folder could not take its name in the end.
-    pub fn open(plan: &Plan<'_>) -> Result<Self, StagingError> {
+    pub fn open(plan: &Plan<'_>) -> Result<Self, Error> {
         let target = resolve(plan.target)?;
-        let name = target
-            .file_name()
-            .ok_or_else(|| StagingError::NoName(target.clone()))?;
+        let name = target.file_name().ok_or_else(|| {
+            Error::place(format!("`{}` is not a name for a folder", target.display()))
+        })?;
         let name = name.to_string_lossy();
         let mut staging = Self {
             partial: target.with_file_name(format!("{name}.partial")),
@@ -219,7 +153,7 @@ impl Staging {
         };
         let left = staging.left()?;
         staging.go_back(&left, plan.identity)?;
-        staging.check_target()?;
+        staging.check_target(Self::occupied)?;
         staging.begin(&left, plan.identity)?;
         staging.begun = true;
         Ok(staging)
@@ -236,22 +170,20 @@ impl Staging {
     }
 
     /// Writes one file.
-    pub fn write(&self, file: &str, bytes: &[u8]) -> Result<(), StagingError> {
+    pub fn write(&self, file: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(file);
         let folder = parent(&path);
-        fs::create_dir_all(folder).map_err(StagingError::write(folder))?;
+        fs::create_dir_all(folder).map_err(Error::writing(folder))?;
         let write = || fs::write(&path, bytes);
-        Step::OutputWrite
-            .run(write)
-            .map_err(StagingError::write(&path))
+        Step::OutputWrite.run(write).map_err(Error::writing(&path))
     }
 
     /// Begins one file that may be larger than memory.
-    pub fn create(&self, file: &str) -> Result<OutputFile, StagingError> {
+    pub fn create(&self, file: &str) -> Result<OutputFile, Error> {
         let path = self.path(file);
         let folder = parent(&path);
-        fs::create_dir_all(folder).map_err(StagingError::write(folder))?;
-        let file = File::create(&path).map_err(StagingError::write(&path))?;
+        fs::create_dir_all(folder).map_err(Error::writing(folder))?;
+        let file = File::create(&path).map_err(Error::writing(&path))?;
         Ok(OutputFile {
             file: BufWriter::new(file),
             path,
@@ -264,48 +196,33 @@ impl Staging {
     }
 
     /// Removes the files so far: for work that does not go on where it stopped.
-    pub fn empty(&self) -> Result<(), StagingError> {
+    pub fn empty(&self) -> Result<(), Error> {
         let files = self.partial.join(FILES);
         remove(&files, Step::StagingClear)?;
-        fs::create_dir_all(&files).map_err(StagingError::write(&files))
+        fs::create_dir_all(&files).map_err(Error::writing(&files))
     }
 
     /// Gives the folder its name.
-    pub fn finish(self) -> Result<(), StagingError> {
+    pub fn finish(self) -> Result<(), Error> {
         let files = self.partial.join(FILES);
-        self.check_target().map_err(|error| match error {
-            StagingError::Occupied(path) => StagingError::Appeared {
-                path,
-                kept: self.partial.clone(),
-            },
-            other => other,
-        })?;
-        let system = |path: &'static str| {
-            let path = self.partial.join(path);
-            move |source| StagingError::Write { path, source }
-        };
-        sync(&files).map_err(system(FILES))?;
+        self.check_target(Self::appeared)?;
+        sync(&files).map_err(Error::writing(&files))?;
         let (request, finished) = (self.partial.join(REQUEST), self.partial.join(FINISHED));
         let announce = || fs::rename(&request, &finished);
         Step::FinishAnnounce
             .run(announce)
-            .map_err(system(FINISHED))?;
+            .map_err(Error::writing(&finished))?;
         if self.existing == Existing::Replace && holds_anything(&self.target) {
             let aside = || fs::rename(&self.target, self.partial.join(REPLACED));
             let moved = Step::FinishAside.run(aside);
-            moved.map_err(StagingError::write(&self.target))?;
+            moved.map_err(Error::writing(&self.target))?;
         }
         // Over an empty folder this works; over one that somebody has just filled it does not.
         let publish = || fs::rename(&files, &self.target);
         let published = Step::FinishPublish.run(publish);
         published.map_err(|source| match source.kind() {
-            io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {
-                StagingError::Appeared {
-                    path: self.target.clone(),
-                    kept: self.partial.clone(),
-                }
-            }
-            _ => StagingError::write(&self.target)(source),
+            io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => self.appeared(),
+            _ => Error::writing(&self.target)(source),
         })?;
         let _ = sync(parent(&self.target));
         self.remove_all(Step::FinishClean)
@@ -334,13 +251,13 @@ impl Staging {
     }
 
     /// What an earlier run has left.
-    fn left(&self) -> Result<Left, StagingError> {
-        let system = StagingError::write(&self.partial);
+    fn left(&self) -> Result<Left, Error> {
+        let system = Error::writing(&self.partial);
         match fs::symlink_metadata(&self.partial) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Left::Nothing),
             Err(error) => return Err(system(error)),
             Ok(found) if !found.is_dir() => {
-                return Err(StagingError::InTheWay(self.partial.clone()));
+                return Err(self.in_the_way());
             }
             Ok(_) => {}
         }
@@ -364,15 +281,15 @@ impl Staging {
         {
             return Ok(Left::Begun(String::new()));
         }
-        Err(StagingError::InTheWay(self.partial.clone()))
+        Err(self.in_the_way())
     }
 
     /// Undoes a finish that was cut off, so that work goes on before it.
-    fn go_back(&self, left: &Left, identity: &str) -> Result<(), StagingError> {
+    fn go_back(&self, left: &Left, identity: &str) -> Result<(), Error> {
         let (files, replaced) = (self.partial.join(FILES), self.partial.join(REPLACED));
         let restore = |from: &Path, to: &Path| {
             let step = Step::StagingRestore.run(|| fs::rename(from, to));
-            step.map_err(StagingError::write(to))
+            step.map_err(Error::writing(to))
         };
         match left {
             // The old folder was moved aside and the new one has not come: the old one goes back.
@@ -396,55 +313,80 @@ impl Staging {
         }
     }
 
+    fn occupied(&self) -> Error {
+        let (target, force) = (self.target.display(), Setting("force"));
+        Error::place(format!(
+            "`{target}` already holds files\nhint: choose another folder, or pass {force} to replace it"
+        ))
+    }
+
+    /// Of files that came while the folder was made.
+    fn appeared(&self) -> Error {
+        let (target, kept) = (self.target.display(), self.partial.display());
+        Error::place(format!(
+            "`{target}` has come to hold files in the meantime; what was made waits in `{kept}`\nhint: move them away and run the same command again, or pass {} to replace them",
+            Setting("force")
+        ))
+    }
+
+    fn in_the_way(&self) -> Error {
+        Error::place(format!(
+            "`{}` is in the way: this program did not make it\nhint: move it, or choose another folder",
+            self.partial.display()
+        ))
+    }
+
     /// Fails where the folder could not take its name.
-    fn check_target(&self) -> Result<(), StagingError> {
+    fn check_target(&self, occupied: impl Fn(&Self) -> Error) -> Result<(), Error> {
         match fs::read_dir(&self.target).map(Iterator::count) {
             Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(StagingError::write(&self.target)(error)),
+            Err(error) => return Err(Error::writing(&self.target)(error)),
         }
         if self.existing == Existing::Keep {
-            return Err(StagingError::Occupied(self.target.clone()));
+            return Err(occupied(self));
         }
         let signature = self.kind.signature().iter();
         if !signature
             .into_iter()
             .all(|file| self.target.join(file).is_file())
         {
-            return Err(StagingError::NotOurs {
-                path: self.target.clone(),
-                kind: self.kind.name(),
-            });
+            return Err(Error::place(format!(
+                "`{}` was not made by this program as {}, so {} does not replace it\nhint: remove it yourself, or choose another folder",
+                self.target.display(),
+                self.kind.name(),
+                Setting("force")
+            )));
         }
         let resolved = self.target.canonicalize();
-        let resolved = resolved.map_err(StagingError::write(&self.target))?;
+        let resolved = resolved.map_err(Error::writing(&self.target))?;
         let inside = |input: &&PathBuf| {
             let input = input.canonicalize();
             input.is_ok_and(|input| input.starts_with(&resolved))
         };
         match self.inputs.iter().find(inside) {
             None => Ok(()),
-            Some(input) => Err(StagingError::HoldsInput {
-                path: self.target.clone(),
-                input: input.clone(),
-            }),
+            Some(input) => Err(Error::place(format!(
+                "`{}` holds `{}`, which is read by this very command\nhint: choose another folder",
+                self.target.display(),
+                input.display()
+            ))),
         }
     }
 
     /// Makes the folder of unfinished work the request's own.
-    fn begin(&self, left: &Left, identity: &str) -> Result<(), StagingError> {
+    fn begin(&self, left: &Left, identity: &str) -> Result<(), Error> {
         let files = self.partial.join(FILES);
         if !left.is_of(identity) {
             self.clear()?;
             let create = || fs::create_dir_all(&self.partial);
             let created = Step::StagingCreate.run(create);
-            created.map_err(StagingError::write(&self.partial))?;
-            self.mark(identity)
-                .map_err(StagingError::write(&self.partial))?;
+            created.map_err(Error::writing(&self.partial))?;
+            self.mark(identity).map_err(Error::writing(&self.partial))?;
         }
         remove(&self.partial.join(REPLACED), Step::StagingClear)?;
-        fs::create_dir_all(&files).map_err(StagingError::write(&files))
+        fs::create_dir_all(&files).map_err(Error::writing(&files))
     }
 
     fn mark(&self, identity: &str) -> io::Result<()> {
@@ -458,7 +400,7 @@ impl Staging {
     }
 
     /// Removes what another request has left, but for its journals: these know themselves whom they serve.
-    fn clear(&self) -> Result<(), StagingError> {
+    fn clear(&self) -> Result<(), Error> {
         let Ok(names) = entries(&self.partial) else {
             return Ok(());
         };
@@ -472,16 +414,16 @@ impl Staging {
     }
 
     /// Removes the folder of unfinished work, its mark last.
-    fn remove_all(&self, step: Step) -> Result<(), StagingError> {
-        let system = || StagingError::write(&self.partial);
-        let names = entries(&self.partial).map_err(system())?;
+    fn remove_all(&self, step: Step) -> Result<(), Error> {
+        let system = Error::writing(&self.partial);
+        let names = entries(&self.partial).map_err(system)?;
         let (marks, others): (Vec<_>, Vec<_>) = names
             .into_iter()
             .partition(|name| [REQUEST, FINISHED].iter().any(|mark| name == mark));
         for name in others.iter().chain(&marks) {
             remove(&self.partial.join(name), step)?;
         }
-        step.run(|| fs::remove_dir(&self.partial)).map_err(system())
+        step.run(|| fs::remove_dir(&self.partial)).map_err(system)
     }
 }
 
@@ -502,14 +444,14 @@ impl Drop for Staging {
 }
 
 /// Removes a file or folder, where there is one.
-fn remove(path: &Path, step: Step) -> Result<(), StagingError> {
+fn remove(path: &Path, step: Step) -> Result<(), Error> {
     let remove = || match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
         Ok(found) if found.is_dir() => step.run(|| fs::remove_dir_all(path)),
         Ok(_) => step.run(|| fs::remove_file(path)),
     };
-    remove().map_err(StagingError::write(path))
+    remove().map_err(Error::writing(path))
 }
 
 /// Name of a mark that is not whole yet.
@@ -588,16 +530,27 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// A link to a folder stays a link; what it points at is filled.
-fn resolve(target: &Path) -> Result<PathBuf, StagingError> {
+fn resolve(target: &Path) -> Result<PathBuf, Error> {
     let resolved = if target.is_symlink() {
         let resolved = target.canonicalize();
-        resolved.map_err(|_| StagingError::Dangling(target.to_owned()))?
+        resolved.map_err(|_| {
+            Error::place(format!(
+                "`{}` is a link that leads nowhere\nhint: remove it, or name another folder",
+                target.display()
+            ))
+        })?
     } else {
         target.to_owned()
     };
     match fs::metadata(&resolved) {
-        Ok(found) if !found.is_dir() => Err(StagingError::NotAFolder(resolved)),
-        Ok(_) if is_mount_point(&resolved) => Err(StagingError::MountPoint(resolved)),
+        Ok(found) if !found.is_dir() => Err(Error::place(format!(
+            "`{}` is a file, not a folder",
+            resolved.display()
+        ))),
+        Ok(_) if is_mount_point(&resolved) => Err(Error::place(format!(
+            "`{}` is a mount point, which cannot be replaced as a whole\nhint: name a folder inside it",
+            resolved.display()
+        ))),
         _ => Ok(resolved),
     }
 }

@@ -2,7 +2,9 @@
 
 use super::*;
 
-fn open(target: &Path, identity: &str, existing: Existing) -> Result<Staging, StagingError> {
+use crate::error::Error;
+
+fn open(target: &Path, identity: &str, existing: Existing) -> Result<Staging, Error> {
     Staging::open(&Plan {
         target,
         kind: Kind::Samples,
@@ -13,7 +15,7 @@ fn open(target: &Path, identity: &str, existing: Existing) -> Result<Staging, St
 }
 
 /// Words of an error, with `DIR` in place of the folder.
-fn words(result: Result<Staging, StagingError>, root: &Path) -> String {
+fn words(result: Result<Staging, Error>, root: &Path) -> String {
     let error = result.unwrap_err().to_string();
     error.replace(&*root.to_string_lossy(), "DIR")
 }

@@ -7,10 +7,11 @@ use std::thread;
 use ort::session::SessionInputValue;
 use ort::value::DynValue;
 
-use super::error::check_batch;
+use super::error::{check_batch, failed, wrong_size};
 use super::inputs::Inputs;
 use super::stage::{Part, Stage, reason};
-use super::{Device, NetworkError, Requested, RunSettings};
+use super::{Device, Requested, RunSettings};
+use crate::error::Error;
 use crate::manifest::{GeneratorEntry, LatentEntry};
 use crate::runtime::Runtime;
 
@@ -59,7 +60,7 @@ pub(super) type Wanted = Vec<(String, usize)>;
 type Outputs<'a> = &'a [&'a [f32]];
 
 /// Whether they could be taken in.
-type Stored = Result<(), NetworkError>;
+type Stored = Result<(), Error>;
 
 impl Pipeline {
     pub(super) fn new(
@@ -68,7 +69,7 @@ impl Pipeline {
         parts: &[Part<'_>],
         entry: &GeneratorEntry,
         fixed_batch: Option<usize>,
-    ) -> Result<Self, NetworkError> {
+    ) -> Result<Self, Error> {
         let item: usize = entry.output.shape.iter().product();
         let latents = entry.latents.iter().map(LatentEntry::size);
         let largest = latents.fold(item, usize::max);
@@ -97,13 +98,15 @@ impl Pipeline {
             let stages = parts
                 .iter()
                 .map(|part| part.open(runtime, settings, threads))
-                .collect::<Result<_, _>>()?;
+                .collect::<Result<_, Error>>()?;
             Ok(Mutex::new(Worker {
                 stages,
                 inputs: Inputs::new(entry, batch),
             }))
         };
-        let workers = (0..copies).map(|_| worker()).collect::<Result<_, _>>()?;
+        let workers = (0..copies)
+            .map(|_| worker())
+            .collect::<Result<_, Error>>()?;
         Ok(Self { workers, batch })
     }
 
@@ -119,10 +122,10 @@ impl Pipeline {
         wanted: &Wanted,
         device: Device,
         store: &(dyn Fn(usize, Outputs<'_>) -> Stored + Sync),
-    ) -> Result<(), NetworkError> {
+    ) -> Result<(), Error> {
         let batches = requested.numbers.len().div_ceil(self.batch);
         let next = AtomicUsize::new(0);
-        let work = |worker: &Mutex<Worker>| -> Result<(), NetworkError> {
+        let work = |worker: &Mutex<Worker>| -> Result<(), Error> {
             let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
@@ -183,7 +186,7 @@ impl Worker {
         wanted: &Wanted,
         device: Device,
         store: &dyn Fn(Outputs<'_>) -> Stored,
-    ) -> Result<(), NetworkError> {
+    ) -> Result<(), Error> {
         self.inputs.fill(requested);
         let inputs = self.inputs.tensors(batch);
         let inputs = inputs.map_err(|e| self.stages[0].failed(&e))?;
@@ -202,10 +205,7 @@ impl Worker {
         let given = item.map(|value| vec![(last.input.clone(), SessionInputValue::from(value))]);
         let given = given.unwrap_or_else(|| self.inputs.views(&inputs));
         let file = last.file.clone();
-        let failed = |e: &ort::Error| NetworkError::Run {
-            file: file.clone(),
-            reason: reason(e),
-        };
+        let failed = |e: &ort::Error| failed(&file, &reason(e));
         let outputs = last.session.run(given).map_err(|e| failed(&e))?;
         let rows = requested.numbers.len();
         let mut slices = Vec::with_capacity(wanted.len());
@@ -216,13 +216,7 @@ impl Worker {
                 .map(|(_, values)| values)
                 .unwrap_or_default();
             if values.len() != batch * per_item {
-                return Err(NetworkError::OutputSize {
-                    file,
-                    output: name.clone(),
-                    found: values.len(),
-                    rows: batch,
-                    wanted: *per_item,
-                });
+                return Err(wrong_size(&file, name, values.len(), [batch, *per_item]));
             }
             slices.push(&values[..rows * per_item]);
         }

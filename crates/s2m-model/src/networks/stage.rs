@@ -5,9 +5,12 @@ use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{Session, SessionInputValue};
 use ort::value::DynValue;
 use prost::Message as _;
+use s2m_core::setting::Setting;
 
-use super::{Device, NetworkError, RunSettings};
+use super::error::{failed, not_loaded};
+use super::{Device, RunSettings};
 use crate::bundle::Network;
+use crate::error::Error;
 use crate::onnx::ModelProto;
 use crate::onnx::narrow::in_half_precision;
 use crate::runtime::Runtime;
@@ -22,11 +25,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn failed(&self, error: &ort::Error) -> NetworkError {
-        NetworkError::Run {
-            file: self.file.clone(),
-            reason: reason(error),
-        }
+    pub(super) fn failed(&self, error: &ort::Error) -> Error {
+        failed(&self.file, &reason(error))
     }
 
     /// Runs the stage and leaves its output where the next one wants it.
@@ -34,16 +34,10 @@ impl Stage {
         &mut self,
         given: Vec<(String, SessionInputValue<'_>)>,
         device: Device,
-    ) -> Result<DynValue, NetworkError> {
+    ) -> Result<DynValue, Error> {
         let file = self.file.clone();
-        let failed = move |e: ort::Error| NetworkError::Run {
-            file: file.clone(),
-            reason: reason(&e),
-        };
-        let missing = || NetworkError::Run {
-            file: self.file.clone(),
-            reason: format!("no output `{}`", self.output),
-        };
+        let failed = move |e: ort::Error| failed(&file, &reason(&e));
+        let missing = || super::error::failed(&self.file, &format!("no output `{}`", self.output));
         if device == Device::Cpu {
             let mut outputs = self.session.run(given).map_err(failed)?;
             return outputs.remove(&self.output).ok_or_else(missing);
@@ -127,11 +121,8 @@ impl<'a> Part<'a> {
         runtime: &Runtime,
         settings: &RunSettings,
         threads: usize,
-    ) -> Result<Stage, NetworkError> {
-        let failed = |e: ort::Error| NetworkError::Load {
-            file: self.file.clone(),
-            reason: reason(&e),
-        };
+    ) -> Result<Stage, Error> {
+        let failed = |e: ort::Error| not_loaded(&self.file, &reason(&e));
         let mut builder = Session::builder(runtime.environment())
             .and_then(|b| Ok(b.with_intra_threads(threads)?))
             .and_then(|b| Ok(b.with_inter_threads(1)?))
@@ -139,8 +130,12 @@ impl<'a> Part<'a> {
         if settings.device == Device::Cuda {
             builder = builder
                 .with_execution_providers([cuda(settings.fast)])
-                .map_err(|e| NetworkError::NoCuda {
-                    reason: e.to_string().lines().next().unwrap_or_default().to_owned(),
+                .map_err(|e| {
+                    Error::network(format!(
+                        "the CUDA device cannot be used: {}\nhint: install onnxruntime-gpu and point ORT_DYLIB_PATH at its library, or pass {}",
+                        e.to_string().lines().next().unwrap_or_default(),
+                        Setting("device").to("cpu")
+                    ))
                 })?;
         }
         let session = match self.path {

@@ -21,12 +21,13 @@
 use std::fmt;
 
 use prost::Message as _;
-use thiserror::Error;
 
 use super::proto::{
     AttributeProto, DimensionValue, GraphProto, IR_VERSION, ModelProto, NodeProto, OPSET,
     OperatorSetIdProto, TensorProto, ValueInfoProto, as_int, data_type,
 };
+
+use crate::error::Error;
 
 /// Order of the axes of one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,47 +75,6 @@ pub struct Adapter {
     levels: Option<Levels>,
 }
 
-/// Why the items of a generator cannot be given to a classifier.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum AdapterError {
-    /// A shape that does not fit its layout.
-    #[error("a shape in {layout} order wants {} sizes above 0, found {found:?}", .layout.rank())]
-    Shape {
-        /// Which order.
-        layout: Layout,
-        /// What was found.
-        found: Vec<usize>,
-    },
-    /// Items of different sizes.
-    #[error(
-        "wanted items of the same height, width and channels, found {from:?} from the generator \
-         and {to:?} at the classifier"
-    )]
-    ItemsDiffer {
-        /// The generator's.
-        from: Vec<usize>,
-        /// The classifier's.
-        to: Vec<usize>,
-    },
-    /// Points at one end, images at the other.
-    #[error("wanted points or images at both ends, found {from} and {to}")]
-    PointsAndPictures {
-        /// The generator's.
-        from: Layout,
-        /// The classifier's.
-        to: Layout,
-    },
-    /// A range that is none.
-    #[error("a range wants two finite numbers, the smaller first, found {0:?}")]
-    Range([f32; 2]),
-    /// A number of bits that no file has.
-    #[error("wanted 1 to {MOST_BITS} bits, found {0}")]
-    Bits(u8),
-    /// Levels of values that are anywhere.
-    #[error("levels of {0} bits want a range")]
-    BitsWithoutRange(u8),
-}
-
 /// With more, `f32` no longer tells neighbouring levels apart safely.
 const MOST_BITS: u8 = 16;
 
@@ -152,33 +112,43 @@ impl ItemFormat {
         }
     }
 
-    fn check(&self) -> Result<(), AdapterError> {
+    fn check(&self) -> Result<(), Error> {
         let volume = self
             .shape
             .iter()
             .try_fold(1_usize, |n, &d| n.checked_mul(d));
         let empty = volume.is_none_or(|n| n == 0);
         if self.shape.len() != self.layout.rank() || empty {
-            let (layout, found) = (self.layout, self.shape.clone());
-            return Err(AdapterError::Shape { layout, found });
+            let (layout, found) = (self.layout, &self.shape);
+            return Err(Error::mismatch(format!(
+                "a shape in {layout} order wants {} sizes above 0, found {found:?}",
+                layout.rank()
+            )));
         }
         if let Some([lo, hi]) = self.range
             && !(lo < hi && (hi - lo).is_normal())
         {
-            return Err(AdapterError::Range([lo, hi]));
+            return Err(Error::mismatch(format!(
+                "a range wants two finite numbers, the smaller first, found {:?}",
+                [lo, hi]
+            )));
         }
         Ok(())
     }
 
     /// The range and the highest level, where items are levels.
-    fn levels(&self) -> Result<Option<Levels>, AdapterError> {
+    fn levels(&self) -> Result<Option<Levels>, Error> {
         let Some(bits) = self.bits else {
             return Ok(None);
         };
         if !(1..=MOST_BITS).contains(&bits) {
-            return Err(AdapterError::Bits(bits));
+            return Err(Error::mismatch(format!(
+                "wanted 1 to {MOST_BITS} bits, found {bits}"
+            )));
         }
-        let range = self.range.ok_or(AdapterError::BitsWithoutRange(bits))?;
+        let range = self
+            .range
+            .ok_or_else(|| Error::mismatch(format!("levels of {bits} bits want a range")))?;
         let top = ((1_u32 << bits) - 1) as f32;
         Ok(Some(Levels { range, top }))
     }
@@ -202,18 +172,22 @@ struct Levels {
 
 impl Adapter {
     /// An adapter between networks that lay out items as their formats say.
-    pub fn new(from: ItemFormat, to: ItemFormat) -> Result<Self, AdapterError> {
+    pub fn new(from: ItemFormat, to: ItemFormat) -> Result<Self, Error> {
         from.check()?;
         let levels = from.levels()?;
         to.check()?;
         let points = |format: &ItemFormat| format.layout == Layout::Points;
         if points(&from) != points(&to) {
             let (from, to) = (from.layout, to.layout);
-            return Err(AdapterError::PointsAndPictures { from, to });
+            return Err(Error::mismatch(format!(
+                "wanted points or images at both ends, found {from} and {to}"
+            )));
         }
         if from.file_order() != to.file_order() {
             let (from, to) = (from.file_order(), to.file_order());
-            return Err(AdapterError::ItemsDiffer { from, to });
+            return Err(Error::mismatch(format!(
+                "wanted items of the same height, width and channels, found {from:?} from the generator and {to:?} at the classifier"
+            )));
         }
         Ok(Self {
             from,
@@ -404,7 +378,7 @@ pub fn levels_model(
     axes: Axes,
     input: &str,
     output: &str,
-) -> Result<Vec<u8>, AdapterError> {
+) -> Result<Vec<u8>, Error> {
     from.check()?;
     let mut steps = Steps::new(&inner_prefix(input, output), input);
     steps.unflatten(from, axes);

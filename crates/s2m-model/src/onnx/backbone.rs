@@ -9,15 +9,15 @@
 //! x ── a/… ── backbone/… ── features ── heads
 //! ```
 
-use thiserror::Error;
-
-use super::adapter::{Adapter, AdapterError, Axes, ItemFormat, Layout};
+use super::adapter::{Adapter, Axes, ItemFormat, Layout};
 use super::inspect::{Port, PortElement, free_inputs, port};
-use super::join::{OLDEST_IR_VERSION, OLDEST_OPSET, keep_live, list, opset_of};
+use super::join::{OLDEST_IR_VERSION, OLDEST_OPSET, keep_live, opset_of};
 use super::proto::{
     AttributeProto, DimensionValue, GraphProto, ModelProto, NodeProto, ValueInfoProto, as_int,
     data_type,
 };
+
+use crate::error::{Error, list};
 
 /// Name of the features in every file that this workspace writes.
 pub const FEATURES: &str = "features";
@@ -27,96 +27,6 @@ const ITEMS: &str = "x";
 
 /// What stands before the names of the network.
 const PREFIX: &str = "backbone/";
-
-/// Why a network has no features to stand on.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum CutError {
-    /// A file without a graph.
-    #[error("it holds no graph")]
-    NoGraph,
-    /// Operators that are too old.
-    #[error("it uses opset {0}\nhint: export it with opset {OLDEST_OPSET} or later")]
-    OldOpset(i64),
-    /// The features are no value of the graph.
-    #[error(
-        "it computes no value `{name}`; its outputs are {}\nhint: `features` names an output or any other value of the graph",
-        list(.known)
-    )]
-    NoSuchValue {
-        /// The name asked for.
-        name: String,
-        /// Its outputs.
-        known: Vec<String>,
-    },
-    /// Several outputs, and none was named.
-    #[error(
-        "it has {} outputs, {}\nhint: name one of them, or another value of the graph, as `features`",
-        .0.len(), list(.0)
-    )]
-    WhichOutput(Vec<String>),
-    /// Features that are the same for all items.
-    #[error("`{0}` depends on no input\nhint: name another value as `features`")]
-    NoInput(String),
-    /// Several inputs.
-    #[error(
-        "it takes {} inputs, {}; features come from one, the items\nhint: export it with the others filled in",
-        .0.len(), list(.0)
-    )]
-    Inputs(Vec<String>),
-    /// An input that is not of 32-bit floats.
-    #[error(
-        "its input `{name}` is {found}, wanted 32-bit floats\nhint: export it in 32-bit floats"
-    )]
-    InputElement {
-        /// Its name.
-        name: String,
-        /// What was found.
-        found: PortElement,
-    },
-    /// An input for batches of one size.
-    #[error(
-        "its input `{name}` is for batches of {batch}\nhint: export it with a dynamic first axis"
-    )]
-    FixedBatch {
-        /// Its name.
-        name: String,
-        /// Items in a batch.
-        batch: i64,
-    },
-    /// An input for items of another shape.
-    #[error(
-        "its input `{name}` takes items of {}, the data has items of {item:?}\nhint: give the data the network's size, or export the network for the data's",
-        sides(.found)
-    )]
-    InputShape {
-        /// Its name.
-        name: String,
-        /// Sizes behind the batch; `None` where the file gives no number.
-        found: Vec<Option<i64>>,
-        /// Shape of an item of the data.
-        item: Vec<usize>,
-    },
-    /// Features of a shape that heads cannot stand on.
-    #[error(
-        "`{name}` is of shape {found:?} for {rows} items, wanted [n, f] or [n, f, height, width]\nhint: name another value as `features`"
-    )]
-    Shape {
-        /// Which value.
-        name: String,
-        /// Its shape.
-        found: Vec<i64>,
-        /// Items that were run.
-        rows: i64,
-    },
-    /// Heads that take something else.
-    #[error(
-        "the heads do not fit: they must take `{FEATURES}` alone, and no name may be given twice"
-    )]
-    Heads,
-    /// Items that cannot be brought to its input.
-    #[error(transparent)]
-    Adapter(#[from] AdapterError),
-}
 
 fn sides(dims: &[Option<i64>]) -> String {
     let side = |dim: &Option<i64>| dim.map_or("?".to_owned(), |side| side.to_string());
@@ -135,11 +45,13 @@ pub struct Cut {
 }
 
 /// The part of a network that computes `features`; a network with one output needs no name.
-pub fn cut(model: &ModelProto, features: Option<&str>) -> Result<Cut, CutError> {
-    let graph = model.graph.as_ref().ok_or(CutError::NoGraph)?;
+pub fn cut(model: &ModelProto, features: Option<&str>) -> Result<Cut, Error> {
+    let graph = model.graph.as_ref().ok_or_else(no_graph)?;
     let opset = opset_of(model);
     if opset < OLDEST_OPSET {
-        return Err(CutError::OldOpset(opset));
+        return Err(Error::unsupported(format!(
+            "it uses opset {opset}\nhint: export it with opset {OLDEST_OPSET} or later"
+        )));
     }
     let features = value_of(graph, features)?;
     let mut part = GraphProto {
@@ -167,42 +79,67 @@ pub fn cut(model: &ModelProto, features: Option<&str>) -> Result<Cut, CutError> 
     })
 }
 
+fn no_graph() -> Error {
+    Error::unsupported("it holds no graph")
+}
+
+fn unfit_heads() -> Error {
+    Error::unsupported(format!(
+        "the heads do not fit: they must take `{FEATURES}` alone, and no name may be given twice"
+    ))
+}
+
 /// The value that is meant.
-fn value_of(graph: &GraphProto, features: Option<&str>) -> Result<String, CutError> {
-    let outputs = || graph.output.iter().map(|v| v.name.clone()).collect();
+fn value_of(graph: &GraphProto, features: Option<&str>) -> Result<String, Error> {
+    let outputs = || list(graph.output.iter().map(|v| &v.name));
     let Some(name) = features else {
         return match graph.output.as_slice() {
             [only] => Ok(only.name.clone()),
-            _ => Err(CutError::WhichOutput(outputs())),
+            _ => Err(Error::setting(format!(
+                "it has {} outputs, {}\nhint: name one of them, or another value of the graph, as `features`",
+                graph.output.len(),
+                outputs()
+            ))),
         };
     };
     let mut made = graph.node.iter().flat_map(|node| &node.output);
     if !name.is_empty() && made.any(|made| made == name) {
         return Ok(name.to_owned());
     }
-    Err(CutError::NoSuchValue {
-        name: name.to_owned(),
-        known: outputs(),
-    })
+    Err(Error::not_found(format!(
+        "it computes no value `{name}`; its outputs are {}\nhint: `features` names an output or any other value of the graph",
+        outputs()
+    )))
 }
 
 /// The one input that is left.
-fn input_of(part: &GraphProto, features: &str) -> Result<Port, CutError> {
+fn input_of(part: &GraphProto, features: &str) -> Result<Port, Error> {
     let input = match part.input.as_slice() {
-        [] => return Err(CutError::NoInput(features.to_owned())),
+        [] => {
+            return Err(Error::unsupported(format!(
+                "`{features}` depends on no input\nhint: name another value as `features`"
+            )));
+        }
         [only] => port(only),
         several => {
-            let names = several.iter().map(|v| v.name.clone());
-            return Err(CutError::Inputs(names.collect()));
+            let names = list(several.iter().map(|v| &v.name));
+            return Err(Error::unsupported(format!(
+                "it takes {} inputs, {names}; features come from one, the items\nhint: export it with the others filled in",
+                several.len()
+            )));
         }
     };
     let name = input.name.clone();
     if input.element != PortElement::F32 {
         let found = input.element;
-        return Err(CutError::InputElement { name, found });
+        return Err(Error::unsupported(format!(
+            "its input `{name}` is {found}, wanted 32-bit floats\nhint: export it in 32-bit floats"
+        )));
     }
     match input.dims.as_ref().and_then(|dims| *dims.first()?) {
-        Some(batch) => Err(CutError::FixedBatch { name, batch }),
+        Some(batch) => Err(Error::unsupported(format!(
+            "its input `{name}` is for batches of {batch}\nhint: export it with a dynamic first axis"
+        ))),
         None => Ok(input),
     }
 }
@@ -255,7 +192,7 @@ fn rename(graph: &mut GraphProto) {
 
 impl Cut {
     /// The same network for items called `x` in the form that the data has; it takes pictures with values in `range`.
-    pub fn reading(mut self, item: &ItemFormat, range: Option<[f32; 2]>) -> Result<Self, CutError> {
+    pub fn reading(mut self, item: &ItemFormat, range: Option<[f32; 2]>) -> Result<Self, Error> {
         let adapter = self.adapter(item, range)?;
         let steps = adapter.steps("a/", ITEMS);
         let own = prefixed(&self.input.name);
@@ -277,7 +214,7 @@ impl Cut {
     }
 
     /// The step from the data's items to what the network takes: channels first, channels last, or one row.
-    fn adapter(&self, item: &ItemFormat, range: Option<[f32; 2]>) -> Result<Adapter, CutError> {
+    fn adapter(&self, item: &ItemFormat, range: Option<[f32; 2]>) -> Result<Adapter, Error> {
         let mut last = item.clone();
         if item.layout == Layout::Nchw {
             last.layout = Layout::Nhwc;
@@ -289,7 +226,7 @@ impl Cut {
             (item.clone(), Axes::Flat),
         ];
         let Some(dims) = &self.input.dims else {
-            return Ok(Adapter::new(item.clone(), in_range(item.clone(), range))?);
+            return Adapter::new(item.clone(), in_range(item.clone(), range));
         };
         let dims = dims.get(1..).unwrap_or_default();
         let fits = |(form, axes): &(ItemFormat, Axes)| {
@@ -300,18 +237,19 @@ impl Cut {
             dims.len() == sizes.len() && dims.iter().zip(&sizes).all(agrees)
         };
         let Some((form, axes)) = forms.into_iter().find(fits) else {
-            return Err(CutError::InputShape {
-                name: self.input.name.clone(),
-                found: dims.to_vec(),
-                item: item.shape.clone(),
-            });
+            return Err(Error::unsupported(format!(
+                "its input `{}` takes items of {}, the data has items of {:?}\nhint: give the data the network's size, or export the network for the data's",
+                self.input.name,
+                sides(dims),
+                item.shape
+            )));
         };
         Ok(Adapter::new(item.clone(), in_range(form, range))?.with_axes(Axes::Item, axes))
     }
 
     /// The network with the one output `features`, `[n, f]`, for a value that had this shape for so many items. Sides
     /// are averaged over.
-    pub fn finish(self, shape: &[i64], rows: i64) -> Result<ModelProto, CutError> {
+    pub fn finish(self, shape: &[i64], rows: i64) -> Result<ModelProto, Error> {
         let mut model = self.model;
         let graph = model.graph.get_or_insert_default();
         let value = prefixed(&self.features);
@@ -332,11 +270,10 @@ impl Cut {
                 width
             }
             _ => {
-                return Err(CutError::Shape {
-                    name: self.features,
-                    found: shape.to_vec(),
-                    rows,
-                });
+                return Err(Error::unsupported(format!(
+                    "`{}` is of shape {shape:?} for {rows} items, wanted [n, f] or [n, f, height, width]\nhint: name another value as `features`",
+                    self.features
+                )));
             }
         };
         let dims = rows_of(&[usize::try_from(width).unwrap_or_default()]);
@@ -363,13 +300,13 @@ fn rows_of(item: &[usize]) -> Vec<DimensionValue> {
 ///
 /// The heads keep their names, and take the network's version of all operators: theirs must mean the same in every one
 /// from the oldest that [`cut`] takes.
-pub fn with_heads(backbone: &ModelProto, heads: &ModelProto) -> Result<ModelProto, CutError> {
+pub fn with_heads(backbone: &ModelProto, heads: &ModelProto) -> Result<ModelProto, Error> {
     let (Some(under), Some(over)) = (&backbone.graph, &heads.graph) else {
-        return Err(CutError::NoGraph);
+        return Err(no_graph());
     };
     let meets = |ports: &[ValueInfoProto]| matches!(ports, [only] if only.name == FEATURES);
     if !meets(&under.output) || !meets(&over.input) {
-        return Err(CutError::Heads);
+        return Err(unfit_heads());
     }
     let mut model = backbone.clone();
     model.ir_version = backbone.ir_version.max(heads.ir_version);
@@ -378,7 +315,7 @@ pub fn with_heads(backbone: &ModelProto, heads: &ModelProto) -> Result<ModelProt
     graph.node.extend(over.node.iter().cloned());
     graph.initializer.extend(over.initializer.iter().cloned());
     graph.output.clone_from(&over.output);
-    super::join::check_names(graph).map_err(|_| CutError::Heads)?;
+    super::join::check_names(graph).map_err(|_| unfit_heads())?;
     Ok(model)
 }
 
@@ -518,7 +455,7 @@ mod tests {
             (vec![unknown(), unknown(), unknown(), unknown()], None, ""),
         ];
         for (dims, range, wanted) in cases {
-            assert_eq!(steps(dims, range), Ok::<_, CutError>(wanted.to_owned()));
+            assert_eq!(steps(dims, range), Ok::<_, Error>(wanted.to_owned()));
         }
         assert_eq!(
             steps(rows(&[3, 8, 8]), None).unwrap_err().to_string(),
@@ -558,6 +495,6 @@ mod tests {
             .finish(&[2, 7], 2)
             .unwrap();
         let heads = heads.finish();
-        assert_eq!(with_heads(&backbone, &heads), Err(CutError::Heads));
+        assert_eq!(with_heads(&backbone, &heads), Err(unfit_heads()));
     }
 }

@@ -23,12 +23,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use prost::Message as _;
-use thiserror::Error;
 
 use super::proto::{
     AttributeProto, BATCH, DimensionValue, GraphProto, IR_VERSION, ModelProto, NodeProto, OPSET,
     OperatorSetIdProto, TensorProto, ValueInfoProto, as_int, data_type,
 };
+
+use crate::error::Error;
 
 pub use axes::Reduced;
 pub use layers::{BatchNorm, Conv2d, ConvTranspose2d};
@@ -64,138 +65,6 @@ pub struct Tensor {
     pub element: Element,
 }
 
-/// A call that does not fit; `op` is the name of the method.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum GraphError {
-    /// An input of another shape.
-    #[error("{op}: wanted {input} of shape {}, found {}", Wanted(.wanted), Shown(.found))]
-    Shape {
-        /// Which method.
-        op: &'static str,
-        /// Which of its inputs.
-        input: &'static str,
-        /// `None` stands for any size.
-        wanted: Vec<Option<Dim>>,
-        /// What was found.
-        found: Vec<Dim>,
-    },
-    /// An input with another number of axes.
-    #[error("{op}: wanted {wanted} axes, found {} in {}", .found.len(), Shown(.found))]
-    Rank {
-        /// Which method.
-        op: &'static str,
-        /// What was wanted.
-        wanted: &'static str,
-        /// What was found.
-        found: Vec<Dim>,
-    },
-    /// An input of another type.
-    #[error("{op}: wanted {wanted} values, found {found} in `{name}`")]
-    Element {
-        /// Which method.
-        op: &'static str,
-        /// What was wanted.
-        wanted: Elements,
-        /// What was found.
-        found: Element,
-        /// Of which value.
-        name: String,
-    },
-    /// Two shapes that do not fit together.
-    #[error("{op}: wanted shapes that broadcast, found {} and {}", Shown(.left), Shown(.right))]
-    Broadcast {
-        /// Which method.
-        op: &'static str,
-        /// Shape of the first.
-        left: Vec<Dim>,
-        /// Shape of the second.
-        right: Vec<Dim>,
-    },
-    /// An axis that is not there.
-    #[error("{op}: wanted an axis below {}, found {axis} for {}", .shape.len(), Shown(.shape))]
-    Axis {
-        /// Which method.
-        op: &'static str,
-        /// Which axis.
-        axis: usize,
-        /// Of which shape.
-        shape: Vec<Dim>,
-    },
-    /// The axis of the batch, where a fixed size is needed.
-    #[error("{op}: wanted an axis of fixed size, found axis {axis}, the batch, of {}", Shown(.shape))]
-    BatchAxis {
-        /// Which method.
-        op: &'static str,
-        /// Which axis.
-        axis: usize,
-        /// Of which shape.
-        shape: Vec<Dim>,
-    },
-    /// An order of axes that is none.
-    #[error("{op}: wanted a permutation of the axes of {}, found {permutation:?}", Shown(.shape))]
-    Permutation {
-        /// Which method.
-        op: &'static str,
-        /// The order given.
-        permutation: Vec<usize>,
-        /// Of which shape.
-        shape: Vec<Dim>,
-    },
-    /// A number that is not possible.
-    #[error("{op}: wanted {wanted}, found {found}")]
-    Setting {
-        /// Which method.
-        op: &'static str,
-        /// What was wanted.
-        wanted: &'static str,
-        /// What was found.
-        found: usize,
-    },
-    /// A range that leaves the axis.
-    #[error("slice: wanted a range within 0..{size}, found {start}..{end}")]
-    Slice {
-        /// Size of the axis.
-        size: usize,
-        /// First index.
-        start: usize,
-        /// Index behind the last.
-        end: usize,
-    },
-    /// Items that do not fill a shape.
-    #[error("{op}: wanted items that fill {wanted:?}, found {}", Shown(.found))]
-    Items {
-        /// Which method.
-        op: &'static str,
-        /// What was wanted.
-        wanted: Vec<usize>,
-        /// What was found.
-        found: Vec<Dim>,
-    },
-    /// A constant of too many or too few values.
-    #[error(
-        "constant `{name}` of shape {dims:?}: wanted as many values as that holds, found {found}"
-    )]
-    Length {
-        /// Which constant.
-        name: String,
-        /// The shape given.
-        dims: Vec<usize>,
-        /// Values given.
-        found: usize,
-    },
-    /// A name that is given twice.
-    #[error("the name `{0}` is already taken")]
-    NameTaken(String),
-    /// A value of another graph.
-    #[error("{op}: `{name}` is not a value of this graph")]
-    Stranger {
-        /// Which method.
-        op: &'static str,
-        /// Which value.
-        name: String,
-    },
-}
-
 /// Element types that an operator takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Elements {
@@ -228,12 +97,7 @@ impl GraphBuilder {
     }
 
     /// Declares an input; `item` is the shape of one item, without the batch axis.
-    pub fn input(
-        &mut self,
-        name: &str,
-        item: &[usize],
-        element: Element,
-    ) -> Result<Tensor, GraphError> {
+    pub fn input(&mut self, name: &str, item: &[usize], element: Element) -> Result<Tensor, Error> {
         self.claim(name)?;
         let items = item.iter().map(|&d| Dim::Fixed(d));
         let tensor = Tensor {
@@ -251,7 +115,7 @@ impl GraphBuilder {
         name: &str,
         dims: &[usize],
         values: &[f32],
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         check_length(name, dims, values.len())?;
         self.claim(name)?;
         let weights = TensorProto::f32(name, dims, values);
@@ -264,7 +128,7 @@ impl GraphBuilder {
         name: &str,
         dims: &[usize],
         values: &[i64],
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         check_length(name, dims, values.len())?;
         self.claim(name)?;
         let weights = TensorProto::i64(name, dims, values);
@@ -279,7 +143,7 @@ impl GraphBuilder {
     }
 
     /// The same value under a name of one's own, by which others can find it in the file.
-    pub fn named(&mut self, tensor: &Tensor, name: &str) -> Result<Tensor, GraphError> {
+    pub fn named(&mut self, tensor: &Tensor, name: &str) -> Result<Tensor, Error> {
         self.known("named", &[tensor])?;
         self.claim(name)?;
         let node = NodeProto::new("Identity", &[&tensor.name], name);
@@ -291,7 +155,7 @@ impl GraphBuilder {
     }
 
     /// Makes `tensor` an output of the model, called `name`.
-    pub fn output(&mut self, tensor: &Tensor, name: &str) -> Result<(), GraphError> {
+    pub fn output(&mut self, tensor: &Tensor, name: &str) -> Result<(), Error> {
         self.known("output", &[tensor])?;
         let named = self.named(tensor, name)?;
         self.graph.output.push(declaration(&named, name));
@@ -309,11 +173,11 @@ impl GraphBuilder {
         self.clone().finish().encode_to_vec()
     }
 
-    fn claim(&mut self, name: &str) -> Result<(), GraphError> {
+    fn claim(&mut self, name: &str) -> Result<(), Error> {
         if self.names.insert(name.to_owned()) {
             Ok(())
         } else {
-            Err(GraphError::NameTaken(name.to_owned()))
+            Err(Error::graph(format!("the name `{name}` is already taken")))
         }
     }
 
@@ -346,11 +210,13 @@ impl GraphBuilder {
         name
     }
 
-    fn known(&self, op: &'static str, inputs: &[&Tensor]) -> Result<(), GraphError> {
+    fn known(&self, op: &'static str, inputs: &[&Tensor]) -> Result<(), Error> {
         let stranger = inputs.iter().find(|t| !self.names.contains(&t.name));
         stranger.map_or(Ok(()), |t| {
-            let name = t.name.clone();
-            Err(GraphError::Stranger { op, name })
+            Err(Error::graph(format!(
+                "{op}: `{}` is not a value of this graph",
+                t.name
+            )))
         })
     }
 
@@ -411,18 +277,30 @@ fn volume(dims: &[usize]) -> Option<usize> {
     dims.iter().try_fold(1_usize, |n, &d| n.checked_mul(d))
 }
 
-fn check_length(name: &str, dims: &[usize], found: usize) -> Result<(), GraphError> {
+fn check_length(name: &str, dims: &[usize], found: usize) -> Result<(), Error> {
     if volume(dims) == Some(found) {
         return Ok(());
     }
-    Err(GraphError::Length {
-        name: name.to_owned(),
-        dims: dims.to_vec(),
-        found,
-    })
+    Err(Error::graph(format!(
+        "constant `{name}` of shape {dims:?}: wanted as many values as that holds, found {found}"
+    )))
 }
 
-fn check_element(op: &'static str, wanted: Elements, x: &Tensor) -> Result<(), GraphError> {
+/// A number that is not possible; `op` is the name of the method.
+fn setting(op: &str, wanted: &str, found: usize) -> Error {
+    Error::graph(format!("{op}: wanted {wanted}, found {found}"))
+}
+
+/// An input with another number of axes.
+fn rank(op: &str, wanted: &str, x: &Tensor) -> Error {
+    Error::graph(format!(
+        "{op}: wanted {wanted} axes, found {} in {}",
+        x.shape.len(),
+        Shown(&x.shape)
+    ))
+}
+
+fn check_element(op: &'static str, wanted: Elements, x: &Tensor) -> Result<(), Error> {
     let fits = match wanted {
         Elements::Only(element) => x.element == element,
         Elements::Numbers => x.element != Element::Bool,
@@ -430,16 +308,14 @@ fn check_element(op: &'static str, wanted: Elements, x: &Tensor) -> Result<(), G
     if fits {
         return Ok(());
     }
-    Err(GraphError::Element {
-        op,
-        wanted,
-        found: x.element,
-        name: x.name.clone(),
-    })
+    Err(Error::graph(format!(
+        "{op}: wanted {wanted} values, found {} in `{}`",
+        x.element, x.name
+    )))
 }
 
 /// The shape of two values combined one by one; axes are matched from the last.
-fn broadcast(op: &'static str, left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, GraphError> {
+fn broadcast(op: &'static str, left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, Error> {
     let rank = left.len().max(right.len());
     let at = |shape: &[Dim], axis: usize| {
         let missing = rank - shape.len();
@@ -452,10 +328,12 @@ fn broadcast(op: &'static str, left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, 
         _ => None,
     });
     let shape: Option<Vec<Dim>> = pairs.collect();
-    shape.ok_or_else(|| GraphError::Broadcast {
-        op,
-        left: left.to_vec(),
-        right: right.to_vec(),
+    shape.ok_or_else(|| {
+        Error::graph(format!(
+            "{op}: wanted shapes that broadcast, found {} and {}",
+            Shown(left),
+            Shown(right)
+        ))
     })
 }
 
@@ -522,7 +400,7 @@ impl fmt::Display for Wanted<'_> {
 mod tests {
     use super::*;
 
-    fn toy() -> Result<GraphBuilder, GraphError> {
+    fn toy() -> Result<GraphBuilder, Error> {
         let mut graph = GraphBuilder::new("toy");
         let x = graph.input("x", &[4], Element::F32)?;
         let w = graph.constant("layer.weight", &[2, 4], &[0.5; 8])?;

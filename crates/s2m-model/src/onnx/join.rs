@@ -13,6 +13,8 @@ use std::fmt;
 use prost::Message as _;
 use thiserror::Error;
 
+use crate::error::list;
+
 use super::adapter::Adapter;
 use super::inspect::{PortElement, external_paths, free_inputs, port};
 use super::proto::{
@@ -531,14 +533,6 @@ fn add_reads<'a>(node: &'a NodeProto, reads: &mut Vec<&'a String>) {
             graph.node.iter().for_each(|node| add_reads(node, reads));
         }
     }
-}
-
-pub(super) fn list(names: &[String]) -> String {
-    if names.is_empty() {
-        return "none".to_owned();
-    }
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
 }
 
 fn items(dims: &[Option<i64>]) -> String {

@@ -22,12 +22,10 @@ pub mod join;
 pub mod narrow;
 pub mod proto;
 
-pub use adapter::{Adapter, AdapterError, Axes, ItemFormat, Layout, adapter_model, levels_model};
-pub use backbone::{Cut, CutError, cut, with_heads};
+pub use adapter::{Adapter, Axes, ItemFormat, Layout, adapter_model, levels_model};
+pub use backbone::{Cut, cut, with_heads};
 pub use doubling::fold_doubling;
-pub use graph::{
-    BatchNorm, Conv2d, ConvTranspose2d, Dim, Element, GraphBuilder, GraphError, Reduced, Tensor,
-};
+pub use graph::{BatchNorm, Conv2d, ConvTranspose2d, Dim, Element, GraphBuilder, Reduced, Tensor};
 pub use inspect::{Description, Port, PortElement, describe, external_paths};
 pub use join::{Join, Network, NotJoinable, join};
 pub use proto::ModelProto;

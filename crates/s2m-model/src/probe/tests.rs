@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Error;
 use crate::onnx::proto::{DimensionValue, GraphProto, NodeProto, ValueInfoProto};
 use crate::onnx::{Element, GraphBuilder};
 
@@ -21,7 +22,7 @@ fn generator(shape: &[usize], scale: f32, shift: f32) -> GraphBuilder {
     g
 }
 
-fn found(bytes: Vec<u8>, labels: usize, said: &Said) -> Result<Probed, ProbeError> {
+fn found(bytes: Vec<u8>, labels: usize, said: &Said) -> Result<Probed, Error> {
     let runtime = Runtime::load(None).unwrap();
     probe("g.onnx", bytes, labels, said, &runtime)
 }

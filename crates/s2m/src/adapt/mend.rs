@@ -117,7 +117,7 @@ impl Parts {
         let mixtures = self.known.iter().map(|part| &part.mixture);
         let pairs: Vec<(f64, &Mixture)> = shares.iter().copied().zip(mixtures).collect();
         let whole = Mixture::combined(&pairs).and_then(|whole| whole.with_prior_share(prior_share));
-        let whole = whole.map_err(|e| AdaptError::Fit(e.into()))?;
+        let whole = whole.map_err(AdaptError::Fit)?;
         Ok(Some((Arc::new(whole), shares)))
     }
 }
@@ -137,7 +137,7 @@ fn part(
     let point = |&at: &usize| &points[at * size..(at + 1) * size];
     let mixture = mixture.clone().with_prior_share(0.0);
     Ok(Part {
-        mixture: mixture.map_err(|e| AdaptError::Fit(e.into()))?,
+        mixture: mixture.map_err(AdaptError::Fit)?,
         points: kept.iter().flat_map(point).copied().collect(),
         log_masses: log_weights.iter().map(|w| w - count.ln()).collect(),
     })
@@ -153,13 +153,13 @@ fn explore(
     let fault = |e| Error::from(AdaptError::Fit(e));
     let number = search.stages.len() as u16;
     let walked = walk(search, pool, from, number)?;
-    let mut own = Mixture::along_mean(&walked.points, search.size).map_err(|e| fault(e.into()))?;
+    let mut own = Mixture::along_mean(&walked.points, search.size).map_err(&fault)?;
     let mut recycled = Recycled::new(search.size);
     let (mut log_scores, mut log_weights) = (Vec::new(), Vec::new());
     let wanted = wanted_effective(search.size);
     for stage_number in 0..STAGES_OF_A_PART {
         // Without the prior: one latent of another part would outweigh all of this one.
-        let local = own.with_prior_share(0.0).map_err(|e| fault(e.into()))?;
+        let local = own.with_prior_share(0.0).map_err(&fault)?;
         let drawn_from = format!("{} components of one part", local.components());
         let count = STAGE_OF_A_PART * wanted;
         let stage = search.score(Some(Arc::new(local.clone())), count, &drawn_from)?;

@@ -204,7 +204,7 @@ fn step(
 
 fn with_share(mixture: Mixture, prior_share: f64) -> Result<Mixture, Error> {
     let mixture = mixture.with_prior_share(prior_share);
-    Ok(mixture.map_err(|e| AdaptError::Fit(e.into()))?)
+    Ok(mixture.map_err(AdaptError::Fit)?)
 }
 
 fn finish(

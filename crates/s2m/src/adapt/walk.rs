@@ -63,7 +63,7 @@ pub(super) fn walk(
         let stage = stage(number, step);
         let proposals = Proposals::new(search.session.seed).at_stage(stage);
         let around = Mixture::around(&at, size, SIZES[step % SIZES.len()]);
-        let around = Arc::new(around.map_err(|e| super::AdaptError::Fit(e.into()))?);
+        let around = Arc::new(around.map_err(super::AdaptError::Fit)?);
         let origin = Origin {
             proposals,
             mixture: Some(around.clone()),

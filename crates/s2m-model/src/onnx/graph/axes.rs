@@ -2,8 +2,10 @@
 
 use super::super::proto::{AttributeProto, as_int};
 use super::{
-    Dim, Element, Elements, GraphBuilder, GraphError, Made, Tensor, check_element, volume,
+    Dim, Element, Elements, GraphBuilder, Made, Shown, Tensor, check_element, rank, setting, volume,
 };
+
+use crate::error::Error;
 
 const F32: Elements = Elements::Only(Element::F32);
 
@@ -18,16 +20,15 @@ pub enum Reduced {
 
 impl GraphBuilder {
     /// Axes in another order: axis `i` of the result is axis `permutation[i]` of `x`.
-    pub fn transpose(&mut self, x: &Tensor, permutation: &[usize]) -> Result<Tensor, GraphError> {
+    pub fn transpose(&mut self, x: &Tensor, permutation: &[usize]) -> Result<Tensor, Error> {
         self.known("transpose", &[x])?;
         let mut sorted = permutation.to_vec();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..x.shape.len()) {
-            return Err(GraphError::Permutation {
-                op: "transpose",
-                permutation: permutation.to_vec(),
-                shape: x.shape.clone(),
-            });
+            return Err(Error::graph(format!(
+                "transpose: wanted a permutation of the axes of {}, found {permutation:?}",
+                Shown(&x.shape)
+            )));
         }
         let shape = permutation.iter().map(|&axis| x.shape[axis]).collect();
         let order = permutation.iter().map(|&axis| as_int(axis)).collect();
@@ -36,14 +37,13 @@ impl GraphBuilder {
     }
 
     /// The values of each item, in the same order, as an item of shape `item`.
-    pub fn reshape(&mut self, x: &Tensor, item: &[usize]) -> Result<Tensor, GraphError> {
+    pub fn reshape(&mut self, x: &Tensor, item: &[usize]) -> Result<Tensor, Error> {
         self.known("reshape", &[x])?;
         if item_volume("reshape", x)? != volume(item) {
-            return Err(GraphError::Items {
-                op: "reshape",
-                wanted: item.to_vec(),
-                found: x.shape.clone(),
-            });
+            return Err(Error::graph(format!(
+                "reshape: wanted items that fill {item:?}, found {}",
+                Shown(&x.shape)
+            )));
         }
         // A 0 copies the size of that axis, here the batch.
         let sizes = std::iter::once(0).chain(item.iter().map(|&d| as_int(d)));
@@ -53,7 +53,7 @@ impl GraphBuilder {
     }
 
     /// The values of each item in one row.
-    pub fn flatten(&mut self, x: &Tensor) -> Result<Tensor, GraphError> {
+    pub fn flatten(&mut self, x: &Tensor) -> Result<Tensor, Error> {
         self.known("flatten", &[x])?;
         let width = item_volume("flatten", x)?.unwrap_or(usize::MAX);
         let made = Made::of(batch_of(&[width]), x.element).with(AttributeProto::int("axis", 1));
@@ -61,14 +61,10 @@ impl GraphBuilder {
     }
 
     /// Puts values one after the other along `axis`; all other axes must agree.
-    pub fn concat(&mut self, parts: &[&Tensor], axis: usize) -> Result<Tensor, GraphError> {
+    pub fn concat(&mut self, parts: &[&Tensor], axis: usize) -> Result<Tensor, Error> {
         self.known("concat", parts)?;
         let Some(first) = parts.first() else {
-            return Err(GraphError::Setting {
-                op: "concat",
-                wanted: "at least one part",
-                found: 0,
-            });
+            return Err(setting("concat", "at least one part", 0));
         };
         let mut total = 0;
         for part in parts {
@@ -89,12 +85,14 @@ impl GraphBuilder {
         x: &Tensor,
         axis: usize,
         range: std::ops::Range<usize>,
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         self.known("slice", &[x])?;
         let size = size_of("slice", x, axis)?;
         let (start, end) = (range.start, range.end);
         if start >= end || end > size {
-            return Err(GraphError::Slice { size, start, end });
+            return Err(Error::graph(format!(
+                "slice: wanted a range within 0..{size}, found {start}..{end}"
+            )));
         }
         let starts = self.list("start", &[as_int(start)]);
         let ends = self.list("end", &[as_int(end)]);
@@ -106,7 +104,7 @@ impl GraphBuilder {
     }
 
     /// The places of `axis` from the last to the first.
-    pub fn mirrored(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, GraphError> {
+    pub fn mirrored(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, Error> {
         self.known("mirrored", &[x])?;
         size_of("mirrored", x, axis)?;
         let starts = self.list("start", &[-1]);
@@ -118,14 +116,10 @@ impl GraphBuilder {
     }
 
     /// Batches of one size as a single one, one after the other; see [`mean_of_stacked`](Self::mean_of_stacked).
-    pub fn stacked(&mut self, parts: &[&Tensor]) -> Result<Tensor, GraphError> {
+    pub fn stacked(&mut self, parts: &[&Tensor]) -> Result<Tensor, Error> {
         self.known("stacked", parts)?;
         let Some(first) = parts.first() else {
-            return Err(GraphError::Setting {
-                op: "stacked",
-                wanted: "at least one batch",
-                found: 0,
-            });
+            return Err(setting("stacked", "at least one batch", 0));
         };
         for part in parts {
             check_element("stacked", Elements::Only(first.element), part)?;
@@ -139,7 +133,7 @@ impl GraphBuilder {
     }
 
     /// The mean over as many batches as were [`stacked`](Self::stacked).
-    pub fn mean_of_stacked(&mut self, x: &Tensor, count: usize) -> Result<Tensor, GraphError> {
+    pub fn mean_of_stacked(&mut self, x: &Tensor, count: usize) -> Result<Tensor, Error> {
         self.known("mean_of_stacked", &[x])?;
         check_element("mean_of_stacked", F32, x)?;
         let width = item_volume("mean_of_stacked", x)?.unwrap_or(usize::MAX);
@@ -155,7 +149,7 @@ impl GraphBuilder {
     }
 
     /// Rows of `table`, picked by whole numbers; the runtime refuses a number past the last row.
-    pub fn gather(&mut self, table: &Tensor, index: &Tensor) -> Result<Tensor, GraphError> {
+    pub fn gather(&mut self, table: &Tensor, index: &Tensor) -> Result<Tensor, Error> {
         self.known("gather", &[table, index])?;
         check_element("gather", Elements::Only(Element::I64), index)?;
         size_of("gather", table, 0)?;
@@ -165,15 +159,11 @@ impl GraphBuilder {
     }
 
     /// Drops an axis of size 1.
-    pub fn squeeze(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, GraphError> {
+    pub fn squeeze(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, Error> {
         self.known("squeeze", &[x])?;
         let size = size_of("squeeze", x, axis)?;
         if size != 1 {
-            return Err(GraphError::Setting {
-                op: "squeeze",
-                wanted: "an axis of size 1",
-                found: size,
-            });
+            return Err(setting("squeeze", "an axis of size 1", size));
         }
         let axes = self.list("axis", &[as_int(axis)]);
         let made = Made::of(reduced(x, axis, Reduced::Dropped), x.element);
@@ -181,22 +171,12 @@ impl GraphBuilder {
     }
 
     /// The largest value along `axis`.
-    pub fn reduce_max(
-        &mut self,
-        x: &Tensor,
-        axis: usize,
-        after: Reduced,
-    ) -> Result<Tensor, GraphError> {
+    pub fn reduce_max(&mut self, x: &Tensor, axis: usize, after: Reduced) -> Result<Tensor, Error> {
         self.reduce(("reduce_max", "ReduceMax"), x, axis, after)
     }
 
     /// The sum along `axis`.
-    pub fn reduce_sum(
-        &mut self,
-        x: &Tensor,
-        axis: usize,
-        after: Reduced,
-    ) -> Result<Tensor, GraphError> {
+    pub fn reduce_sum(&mut self, x: &Tensor, axis: usize, after: Reduced) -> Result<Tensor, Error> {
         self.reduce(("reduce_sum", "ReduceSum"), x, axis, after)
     }
 
@@ -206,17 +186,17 @@ impl GraphBuilder {
         x: &Tensor,
         axis: usize,
         after: Reduced,
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         self.reduce(("reduce_mean", "ReduceMean"), x, axis, after)
     }
 
     /// `e^x`, divided by its sum along `axis`.
-    pub fn softmax(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, GraphError> {
+    pub fn softmax(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, Error> {
         self.along(("softmax", "Softmax"), x, axis)
     }
 
     /// Logarithm of [`softmax`](Self::softmax).
-    pub fn log_softmax(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, GraphError> {
+    pub fn log_softmax(&mut self, x: &Tensor, axis: usize) -> Result<Tensor, Error> {
         self.along(("log_softmax", "LogSoftmax"), x, axis)
     }
 
@@ -226,7 +206,7 @@ impl GraphBuilder {
         x: &Tensor,
         axis: usize,
         after: Reduced,
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         let largest = self.reduce_max(x, axis, Reduced::Kept)?;
         // −∞ − (−∞) is not a number, so the value taken off is finite.
         let lowest = self.scalar(f32::MIN);
@@ -248,7 +228,7 @@ impl GraphBuilder {
         x: &Tensor,
         axis: usize,
         after: Reduced,
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         self.known(op, &[x])?;
         check_element(op, F32, x)?;
         size_of(op, x, axis)?;
@@ -264,7 +244,7 @@ impl GraphBuilder {
         (op, op_type): (&'static str, &str),
         x: &Tensor,
         axis: usize,
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         self.known(op, &[x])?;
         check_element(op, F32, x)?;
         size_of(op, x, axis)?;
@@ -274,17 +254,24 @@ impl GraphBuilder {
 }
 
 /// Size of an axis that an operator mixes or cuts; never the batch, whose items stay apart.
-fn size_of(op: &'static str, x: &Tensor, axis: usize) -> Result<usize, GraphError> {
-    let shape = x.shape.clone();
-    match x.shape.get(axis) {
+fn size_of(op: &'static str, x: &Tensor, axis: usize) -> Result<usize, Error> {
+    let shape = &x.shape;
+    match shape.get(axis) {
         Some(Dim::Fixed(size)) => Ok(*size),
-        Some(Dim::Batch) => Err(GraphError::BatchAxis { op, axis, shape }),
-        None => Err(GraphError::Axis { op, axis, shape }),
+        Some(Dim::Batch) => Err(Error::graph(format!(
+            "{op}: wanted an axis of fixed size, found axis {axis}, the batch, of {}",
+            Shown(shape)
+        ))),
+        None => Err(Error::graph(format!(
+            "{op}: wanted an axis below {}, found {axis} for {}",
+            shape.len(),
+            Shown(shape)
+        ))),
     }
 }
 
 /// Values in one item; `Ok(None)` is a number too large to count.
-fn item_volume(op: &'static str, x: &Tensor) -> Result<Option<usize>, GraphError> {
+fn item_volume(op: &'static str, x: &Tensor) -> Result<Option<usize>, Error> {
     let items = || -> Option<Vec<usize>> {
         let (Dim::Batch, rest) = x.shape.split_first()? else {
             return None;
@@ -295,13 +282,7 @@ fn item_volume(op: &'static str, x: &Tensor) -> Result<Option<usize>, GraphError
         };
         rest.iter().map(size).collect()
     };
-    let wanted = "a batch first and fixed";
-    let found = || x.shape.clone();
-    let items = items().ok_or_else(|| GraphError::Rank {
-        op,
-        wanted,
-        found: found(),
-    })?;
+    let items = items().ok_or_else(|| rank(op, "a batch first and fixed", x))?;
     Ok(volume(&items))
 }
 
@@ -321,7 +302,7 @@ fn reduced(x: &Tensor, axis: usize, after: Reduced) -> Vec<Dim> {
     shape
 }
 
-fn check_equal_but(axis: usize, first: &Tensor, part: &Tensor) -> Result<(), GraphError> {
+fn check_equal_but(axis: usize, first: &Tensor, part: &Tensor) -> Result<(), Error> {
     let mut wanted: Vec<Option<Dim>> = first.shape.iter().copied().map(Some).collect();
     wanted[axis] = None;
     super::layers::check_shape("concat", "each part", (&wanted, part))

@@ -1,7 +1,9 @@
 //! Operators that work on each value by itself, or on two values at the same place.
 
 use super::super::proto::AttributeProto;
-use super::{Element, Elements, GraphBuilder, GraphError, Made, Tensor, broadcast, check_element};
+use super::{Element, Elements, GraphBuilder, Made, Tensor, broadcast, check_element};
+
+use crate::error::Error;
 
 const F32: Elements = Elements::Only(Element::F32);
 
@@ -10,7 +12,7 @@ macro_rules! unary {
     ($($(#[$doc:meta])* $method:ident: $op_type:literal of $elements:expr;)*) => {
         impl GraphBuilder {$(
             $(#[$doc])*
-            pub fn $method(&mut self, x: &Tensor) -> Result<Tensor, GraphError> {
+            pub fn $method(&mut self, x: &Tensor) -> Result<Tensor, Error> {
                 self.each(stringify!($method), $op_type, ($elements, x))
             }
         )*}
@@ -47,7 +49,7 @@ macro_rules! binary {
     ($($(#[$doc:meta])* $method:ident: $op_type:literal;)*) => {
         impl GraphBuilder {$(
             $(#[$doc])*
-            pub fn $method(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor, GraphError> {
+            pub fn $method(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
                 let made = self.both(stringify!($method), a, b)?;
                 Ok(self.push($op_type, &[&a.name, &b.name], made))
             }
@@ -72,7 +74,7 @@ binary! {
 
 impl GraphBuilder {
     /// `x` where positive, `alpha · x` elsewhere.
-    pub fn leaky_relu(&mut self, x: &Tensor, alpha: f32) -> Result<Tensor, GraphError> {
+    pub fn leaky_relu(&mut self, x: &Tensor, alpha: f32) -> Result<Tensor, Error> {
         self.known("leaky_relu", &[x])?;
         check_element("leaky_relu", F32, x)?;
         let made = Made::f32(x.shape.clone()).with(AttributeProto::float("alpha", alpha));
@@ -80,7 +82,7 @@ impl GraphBuilder {
     }
 
     /// `x` held within `[min, max]`.
-    pub fn clip(&mut self, x: &Tensor, min: f32, max: f32) -> Result<Tensor, GraphError> {
+    pub fn clip(&mut self, x: &Tensor, min: f32, max: f32) -> Result<Tensor, Error> {
         self.known("clip", &[x])?;
         check_element("clip", F32, x)?;
         let (min, max) = (self.scalar(min), self.scalar(max));
@@ -89,7 +91,7 @@ impl GraphBuilder {
     }
 
     /// `x` as another element type; decimals lose what is behind the point.
-    pub fn cast(&mut self, x: &Tensor, to: Element) -> Result<Tensor, GraphError> {
+    pub fn cast(&mut self, x: &Tensor, to: Element) -> Result<Tensor, Error> {
         self.known("cast", &[x])?;
         let number = i64::from(to.number());
         let made = Made::of(x.shape.clone(), to).with(AttributeProto::int("to", number));
@@ -97,26 +99,21 @@ impl GraphBuilder {
     }
 
     /// Whether `a ≥ b`.
-    pub fn greater_or_equal(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor, GraphError> {
+    pub fn greater_or_equal(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
         let shape = self.both("greater_or_equal", a, b)?.shape;
         let made = Made::of(shape, Element::Bool);
         Ok(self.push("GreaterOrEqual", &[&a.name, &b.name], made))
     }
 
     /// Whether `a < b`.
-    pub fn less(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor, GraphError> {
+    pub fn less(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
         let shape = self.both("less", a, b)?.shape;
         let made = Made::of(shape, Element::Bool);
         Ok(self.push("Less", &[&a.name, &b.name], made))
     }
 
     /// `a` where `condition` holds and `b` elsewhere (ONNX calls this `Where`).
-    pub fn select(
-        &mut self,
-        condition: &Tensor,
-        a: &Tensor,
-        b: &Tensor,
-    ) -> Result<Tensor, GraphError> {
+    pub fn select(&mut self, condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
         self.known("select", &[condition])?;
         check_element("select", Elements::Only(Element::Bool), condition)?;
         let both = self.both("select", a, b)?;
@@ -130,7 +127,7 @@ impl GraphBuilder {
         op: &'static str,
         op_type: &str,
         (wanted, x): (Elements, &Tensor),
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         self.known(op, &[x])?;
         check_element(op, wanted, x)?;
         let made = Made::of(x.shape.clone(), x.element);
@@ -138,7 +135,7 @@ impl GraphBuilder {
     }
 
     /// Checks two numbers that meet place by place.
-    fn both(&self, op: &'static str, a: &Tensor, b: &Tensor) -> Result<Made, GraphError> {
+    fn both(&self, op: &'static str, a: &Tensor, b: &Tensor) -> Result<Made, Error> {
         self.known(op, &[a, b])?;
         check_element(op, Elements::Numbers, a)?;
         check_element(op, Elements::Only(a.element), b)?;

@@ -5,8 +5,11 @@
 
 use super::super::proto::{AttributeProto, TensorProto, as_int};
 use super::{
-    Dim, Element, Elements, GraphBuilder, GraphError, Made, Tensor, broadcast, check_element,
+    Dim, Element, Elements, GraphBuilder, Made, Shown, Tensor, Wanted, broadcast, check_element,
+    rank, setting,
 };
+
+use crate::error::Error;
 
 const F32: Elements = Elements::Only(Element::F32);
 
@@ -59,12 +62,7 @@ pub struct BatchNorm<'a> {
 
 impl GraphBuilder {
     /// `x · weightᵀ + bias` with `weight` of shape `[out, in]`.
-    pub fn linear(
-        &mut self,
-        x: &Tensor,
-        weight: &Tensor,
-        bias: &Tensor,
-    ) -> Result<Tensor, GraphError> {
+    pub fn linear(&mut self, x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor, Error> {
         self.floats("linear", &[x, weight, bias])?;
         let [batch, width] = axes_of("linear", "2", x)?;
         let [out, _] = axes_of("linear", "2", weight)?;
@@ -75,7 +73,7 @@ impl GraphBuilder {
     }
 
     /// Matrix product over the last two axes; the axes before them broadcast.
-    pub fn matmul(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor, GraphError> {
+    pub fn matmul(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
         self.floats("matmul", &[a, b])?;
         let (left, [rows, inner]) = last_two(a)?;
         let (right, [_, columns]) = last_two(b)?;
@@ -88,7 +86,7 @@ impl GraphBuilder {
     }
 
     /// Convolution of pictures.
-    pub fn conv2d(&mut self, x: &Tensor, conv: &Conv2d<'_>) -> Result<Tensor, GraphError> {
+    pub fn conv2d(&mut self, x: &Tensor, conv: &Conv2d<'_>) -> Result<Tensor, Error> {
         let op = "conv2d";
         self.floats(op, &[x, conv.weight])?;
         at_least_one(op, "groups of at least 1", conv.groups)?;
@@ -124,13 +122,13 @@ impl GraphBuilder {
         &mut self,
         x: &Tensor,
         conv: &ConvTranspose2d<'_>,
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         let op = "conv_transpose2d";
         self.floats(op, &[x, conv.weight])?;
         at_least_one(op, "a stride of at least 1", conv.stride)?;
         if conv.output_pad >= conv.stride {
             let (wanted, found) = ("an output padding below the stride", conv.output_pad);
-            return Err(GraphError::Setting { op, wanted, found });
+            return Err(setting(op, wanted, found));
         }
         let [batch, channels, height, width] = axes_of(op, "4", x)?;
         let [_, out, kh, kw] = axes_of(op, "4", conv.weight)?;
@@ -155,7 +153,7 @@ impl GraphBuilder {
     }
 
     /// `(x − mean) / sqrt(var + epsilon) · scale + bias`, channel by channel (axis 1).
-    pub fn batch_norm(&mut self, x: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor, GraphError> {
+    pub fn batch_norm(&mut self, x: &Tensor, norm: &BatchNorm<'_>) -> Result<Tensor, Error> {
         let op = "batch_norm";
         let BatchNorm {
             scale,
@@ -183,27 +181,17 @@ impl GraphBuilder {
     }
 
     /// The largest value of each `kernel` × `kernel` window, without padding.
-    pub fn max_pool(
-        &mut self,
-        x: &Tensor,
-        kernel: usize,
-        stride: usize,
-    ) -> Result<Tensor, GraphError> {
+    pub fn max_pool(&mut self, x: &Tensor, kernel: usize, stride: usize) -> Result<Tensor, Error> {
         self.pool(("max_pool", "MaxPool"), x, (kernel, stride))
     }
 
     /// The mean of each `kernel` × `kernel` window, without padding.
-    pub fn avg_pool(
-        &mut self,
-        x: &Tensor,
-        kernel: usize,
-        stride: usize,
-    ) -> Result<Tensor, GraphError> {
+    pub fn avg_pool(&mut self, x: &Tensor, kernel: usize, stride: usize) -> Result<Tensor, Error> {
         self.pool(("avg_pool", "AveragePool"), x, (kernel, stride))
     }
 
     /// The mean of each channel, as a picture of one pixel.
-    pub fn global_avg_pool(&mut self, x: &Tensor) -> Result<Tensor, GraphError> {
+    pub fn global_avg_pool(&mut self, x: &Tensor) -> Result<Tensor, Error> {
         self.floats("global_avg_pool", &[x])?;
         let [batch, channels, _, _] = axes_of("global_avg_pool", "4", x)?;
         let made = Made::f32(vec![batch, channels, Dim::Fixed(1), Dim::Fixed(1)]);
@@ -211,7 +199,7 @@ impl GraphBuilder {
     }
 
     /// Pictures of twice the height and width; each pixel becomes four equal ones.
-    pub fn resize_nearest_2x(&mut self, x: &Tensor) -> Result<Tensor, GraphError> {
+    pub fn resize_nearest_2x(&mut self, x: &Tensor) -> Result<Tensor, Error> {
         self.floats("resize_nearest_2x", &[x])?;
         let [batch, channels, height, width] = axes_of("resize_nearest_2x", "4", x)?;
         let scales = self.fresh("scales");
@@ -234,7 +222,7 @@ impl GraphBuilder {
         (op, op_type): (&'static str, &str),
         x: &Tensor,
         (kernel, stride): (usize, usize),
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         self.floats(op, &[x])?;
         let [batch, channels, height, width] = axes_of(op, "4", x)?;
         let size = Dim::Fixed(kernel);
@@ -256,7 +244,7 @@ impl GraphBuilder {
         x: &Tensor,
         (weight, bias): (&Tensor, Option<&Tensor>),
         made: Made,
-    ) -> Result<Tensor, GraphError> {
+    ) -> Result<Tensor, Error> {
         let mut names = vec![x.name.as_str(), &weight.name];
         if let Some(bias) = bias {
             self.floats(op, &[bias])?;
@@ -266,7 +254,7 @@ impl GraphBuilder {
         Ok(self.push(op_type, &names, made))
     }
 
-    fn floats(&self, op: &'static str, inputs: &[&Tensor]) -> Result<(), GraphError> {
+    fn floats(&self, op: &'static str, inputs: &[&Tensor]) -> Result<(), Error> {
         self.known(op, inputs)?;
         inputs.iter().try_for_each(|x| check_element(op, F32, x))
     }
@@ -287,44 +275,35 @@ pub(super) fn check_shape(
     op: &'static str,
     input: &'static str,
     (wanted, x): (&[Option<Dim>], &Tensor),
-) -> Result<(), GraphError> {
+) -> Result<(), Error> {
     let fits = |(wanted, found): (&Option<Dim>, &Dim)| wanted.is_none_or(|w| w == *found);
     if wanted.len() == x.shape.len() && wanted.iter().zip(&x.shape).all(fits) {
         return Ok(());
     }
-    Err(GraphError::Shape {
-        op,
-        input,
-        wanted: wanted.to_vec(),
-        found: x.shape.clone(),
-    })
-}
-
-fn rank(op: &'static str, wanted: &'static str, x: &Tensor) -> GraphError {
-    GraphError::Rank {
-        op,
-        wanted,
-        found: x.shape.clone(),
-    }
+    Err(Error::graph(format!(
+        "{op}: wanted {input} of shape {}, found {}",
+        Wanted(wanted),
+        Shown(&x.shape)
+    )))
 }
 
 fn axes_of<const N: usize>(
     op: &'static str,
     wanted: &'static str,
     x: &Tensor,
-) -> Result<[Dim; N], GraphError> {
+) -> Result<[Dim; N], Error> {
     <[Dim; N]>::try_from(x.shape.as_slice()).map_err(|_| rank(op, wanted, x))
 }
 
-fn last_two(x: &Tensor) -> Result<(&[Dim], [Dim; 2]), GraphError> {
+fn last_two(x: &Tensor) -> Result<(&[Dim], [Dim; 2]), Error> {
     let split = x.shape.split_last_chunk::<2>();
     let (rest, last) = split.ok_or_else(|| rank("matmul", "at least 2", x))?;
     Ok((rest, *last))
 }
 
-fn at_least_one(op: &'static str, wanted: &'static str, found: usize) -> Result<(), GraphError> {
+fn at_least_one(op: &'static str, wanted: &'static str, found: usize) -> Result<(), Error> {
     if found == 0 {
-        return Err(GraphError::Setting { op, wanted, found });
+        return Err(setting(op, wanted, found));
     }
     Ok(())
 }
@@ -333,11 +312,9 @@ fn divides(
     op: &'static str,
     wanted: &'static str,
     (groups, channels): (usize, Dim),
-) -> Result<(), GraphError> {
+) -> Result<(), Error> {
     match channels {
-        Dim::Fixed(found) if !found.is_multiple_of(groups) => {
-            Err(GraphError::Setting { op, wanted, found })
-        }
+        Dim::Fixed(found) if !found.is_multiple_of(groups) => Err(setting(op, wanted, found)),
         _ => Ok(()),
     }
 }
@@ -347,7 +324,7 @@ fn windows(
     op: &'static str,
     (size, kernel): (Dim, Dim),
     (stride, pad): (usize, usize),
-) -> Result<Dim, GraphError> {
+) -> Result<Dim, Error> {
     at_least_one(op, "a stride of at least 1", stride)?;
     let (size, kernel) = (fixed_size(op, size)?, fixed_size(op, kernel)?);
     at_least_one(op, "a kernel of at least 1", kernel)?;
@@ -362,37 +339,25 @@ fn spread(
     op: &'static str,
     (size, kernel): (Dim, Dim),
     conv: &ConvTranspose2d<'_>,
-) -> Result<Dim, GraphError> {
+) -> Result<Dim, Error> {
     let (size, kernel) = (fixed_size(op, size)?, fixed_size(op, kernel)?);
     at_least_one(op, "images of at least 1 pixel", size)?;
     let full = (size - 1) * conv.stride + kernel + conv.output_pad;
     match full.checked_sub(2 * conv.pad) {
         Some(left) if left > 0 => Ok(Dim::Fixed(left)),
-        _ => Err(GraphError::Setting {
-            op,
-            wanted: "a padding that leaves some image",
-            found: conv.pad,
-        }),
+        _ => Err(setting(op, "a padding that leaves some image", conv.pad)),
     }
 }
 
-fn fixed_size(op: &'static str, dim: Dim) -> Result<usize, GraphError> {
+fn fixed_size(op: &'static str, dim: Dim) -> Result<usize, Error> {
     match dim {
         Dim::Fixed(size) => Ok(size),
-        Dim::Batch => Err(GraphError::Setting {
-            op,
-            wanted: "one batch axis, the first",
-            found: 2,
-        }),
+        Dim::Batch => Err(setting(op, "one batch axis, the first", 2)),
     }
 }
 
-fn too_large(op: &'static str, kernel: usize) -> GraphError {
-    GraphError::Setting {
-        op,
-        wanted: "a kernel within the padded image",
-        found: kernel,
-    }
+fn too_large(op: &'static str, kernel: usize) -> Error {
+    setting(op, "a kernel within the padded image", kernel)
 }
 
 #[cfg(test)]

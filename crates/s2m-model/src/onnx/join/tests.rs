@@ -1,6 +1,7 @@
 use super::*;
+use crate::error::Error;
 use crate::onnx::adapter::{Axes, ItemFormat, Layout, levels_model};
-use crate::onnx::graph::{Conv2d, Element, GraphBuilder, GraphError};
+use crate::onnx::graph::{Conv2d, Element, GraphBuilder};
 use crate::onnx::inspect::describe;
 use crate::onnx::proto::{
     AttributeProto, FunctionProto, SparseTensorProto, StringStringEntryProto, TrainingInfoProto,
@@ -11,7 +12,7 @@ fn ramp(count: usize) -> Vec<f32> {
 }
 
 /// A plain network: `[n, 2]` and a class to `[n, 4·4·1]`, with an output that nobody wants.
-fn generator() -> Result<ModelProto, GraphError> {
+fn generator() -> Result<ModelProto, Error> {
     let mut graph = GraphBuilder::new("generator");
     let z = graph.input("z", &[2], Element::F32)?;
     let class = graph.input("class", &[], Element::I64)?;
@@ -29,7 +30,7 @@ fn generator() -> Result<ModelProto, GraphError> {
 }
 
 /// A convolution on `[n, 1, 4, 4]`; its names are those of the generator on purpose.
-fn classifier() -> Result<ModelProto, GraphError> {
+fn classifier() -> Result<ModelProto, Error> {
     let mut graph = GraphBuilder::new("classifier");
     let x = graph.input("image", &[1, 4, 4], Element::F32)?;
     let weight = graph.constant("fc.weight", &[3, 1, 4, 4], &ramp(48))?;
