@@ -32,6 +32,7 @@ pub mod cole;
 mod dataset;
 pub mod file_name;
 pub mod folders;
+pub mod framing;
 pub mod gaussians;
 pub mod idx;
 pub mod illustration;
