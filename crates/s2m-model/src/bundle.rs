@@ -23,7 +23,7 @@ use self::checks::{check_generator_entry, check_manifest, label_sets};
 pub use self::error::BundleError;
 pub(crate) use self::error::list;
 use self::files::{MAX_MANIFEST, Source, check_external, network, parse, text};
-pub(crate) use self::files::{MAX_NETWORK, one_line, read};
+pub(crate) use self::files::{MAX_NETWORK, inside, one_line, read};
 use self::ports::{check_classifier, check_generator};
 use crate::disk::{Existing, Kind, Plan, Staging};
 use crate::manifest::{GeneratorEntry, Manifest};

@@ -49,7 +49,11 @@ impl Source<'_> {
 }
 
 /// The path of a file in a folder, refused where it leads elsewhere, by `..` or by a link.
-fn inside(folder: &Path, file: &str, what: &'static str) -> Result<PathBuf, BundleError> {
+pub(crate) fn inside(
+    folder: &Path,
+    file: &str,
+    what: &'static str,
+) -> Result<PathBuf, BundleError> {
     let outside = || BundleError::Outside {
         what,
         path: file.to_owned(),
