@@ -23,7 +23,7 @@ use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
 use s2m_model::manifest::{GeneratorEntry, Prior};
 use s2m_model::networks::{Device, RunSettings};
-use s2m_model::probe::{Probed, Said, probe};
+use s2m_model::probe::{Probed, Said, probe, with_weights};
 use s2m_model::runtime::Runtime;
 use s2m_runs::folder;
 use s2m_show::progress::Progress;
@@ -81,6 +81,8 @@ pub struct Training {
     pub batch: Option<u64>,
     /// Generated items to train on.
     pub items: Option<u32>,
+    /// Fresh generated items to calibrate by; by their size where left out.
+    pub generated: Option<u64>,
     /// Seed of first weights and generated items.
     pub seed: u64,
     /// Accepted share down to which likeness to real items is paid for; the knee where left out.
@@ -159,6 +161,7 @@ pub fn fit(
     let staging = begin(request)?;
     let settings = CalibrationSettings {
         likeness: request.training.likeness,
+        generated: request.training.generated,
         ..CalibrationSettings::default()
     };
     settings.check()?;
@@ -289,6 +292,7 @@ impl Described {
                     path: path.to_owned(),
                     reason: e.to_string(),
                 })?;
+                let bytes = with_weights(path, bytes)?;
                 (path.display().to_string(), bytes, request.said.clone())
             }
             (None, Some(Backbone::Of(model))) => inside(model)?,
