@@ -10,7 +10,8 @@
 The wheel, or the folder of the installed package, holds two networks as OpenVINO IR of version 10: a mapping from
 z to a style w, and a synthesis from w to an image of 1024 by 1024 pixels. Both are read from their XML and joined:
 
-- any batch: shapes that the IR computes from a batch of one become constants with a free first axis;
+- any batch: shapes that the IR computes from a batch of one become constants with a free first axis; `--batch N`
+  fixes it, where memory is short;
 - `--size S`: the image is averaged down to S by S pixels inside the file, after its values were cut to [-1, 1];
 - `--noise inputs`: the noise of each layer, fixed in the IR, becomes an input of its own, standard normal and scaled
   as the fixed noise was; by default it stays fixed;
@@ -136,14 +137,14 @@ def known(layer, inputs):
 class Graph:
     """An ONNX graph in the making; values are known by their names."""
 
-    def __init__(self, noise):
+    def __init__(self, noise, batch):
         from onnx import helper, numpy_helper
         self.helper, self.numpy_helper = helper, numpy_helper
         self.nodes, self.constants, self.inputs = [], [], []
-        self.noise, self.sides = noise, {}
+        self.noise, self.batch, self.sides = noise, batch, {}
 
     def input(self, name, sides):
-        self.inputs.append(self.helper.make_tensor_value_info(name, 1, ["n", *sides]))
+        self.inputs.append(self.helper.make_tensor_value_info(name, 1, [self.batch, *sides]))
         self.sides[name] = [-1, *sides]
         return name
 
@@ -261,7 +262,7 @@ def style_map(mapping):
 def export(options):
     import onnx
     mapping, synthesis = (Network(*files) for files in networks(options.package))
-    graph = Graph(options.noise == "inputs")
+    graph = Graph(options.noise == "inputs", options.batch or "n")
     if options.latent == "z":
         style = mapping.run(graph.input("z", [STYLE]), graph)
     else:
@@ -283,7 +284,7 @@ def export(options):
         [image] = graph.node("MatMul", [matrix, image])
     graph.node("Identity", [image])
     graph.nodes[-1].output[0] = "x"
-    output = graph.helper.make_tensor_value_info("x", 1, ["n", 3, options.size, options.size])
+    output = graph.helper.make_tensor_value_info("x", 1, [graph.batch, 3, options.size, options.size])
     whole = graph.helper.make_graph(graph.nodes, "random-face", graph.inputs, [output], graph.constants)
     model = graph.helper.make_model(whole, opset_imports=[graph.helper.make_opsetid("", 17)], ir_version=9)
     model.producer_name = "random_face.py"
@@ -325,7 +326,8 @@ def check(options):
     session = onnxruntime.InferenceSession(options.file, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     one_by_one = np.concatenate([session.run(None, {name: row[None]})[0] for row in latent])
-    at_once = session.run(None, {name: latent})[0]
+    fixed = isinstance(session.get_inputs()[0].shape[0], int)
+    at_once = one_by_one if fixed else session.run(None, {name: latent})[0]
     print(f"{options.items} items, {made}, OpenVINO {openvino.__version__}, ONNX Runtime {onnxruntime.__version__}")
     print(f"values from {at_once.min():.3f} to {at_once.max():.3f}")
     print(f"largest difference from OpenVINO: {np.abs(at_once - wanted).max():.2e}")
@@ -359,6 +361,7 @@ def main():
     one.add_argument("--latent", choices=["z", "w"], default="z", help="what the input stands for (%(default)s)")
     one.add_argument("--noise", choices=["fixed", "inputs"], default="fixed", help="noise of the layers (%(default)s)")
     one.add_argument("--truncation", type=float, default=1.0, metavar="PSI", help="1 is none (%(default)s)")
+    one.add_argument("--batch", type=int, metavar="N", help="items at a time, always; free where left out")
     one.set_defaults(run=export)
     other = commands.add_parser("check", help="compare a file with OpenVINO's own run of the package")
     other.add_argument("package")

@@ -137,7 +137,7 @@ def synthesis(folder):
 
 
 def exported(script, package, path, **options):
-    given = {"size": SIDE, "latent": "z", "noise": "fixed", "truncation": 1.0, **options}
+    given = {"size": SIDE, "latent": "z", "noise": "fixed", "truncation": 1.0, "batch": None, **options}
     script.export(SimpleNamespace(package=package, out=path, **given))
     return path
 
@@ -192,6 +192,13 @@ def test_a_normal_law_stands_for_styles(script, package, tmp_path):
     assert np.allclose(mapped.last("Multiply") * np.where(before < 0, 0.2 * before, before), script.styles(mapped, 400))
     assert np.allclose(style(np.random.default_rng(0).standard_normal((400, STYLE), np.float32)), script.styles(mapped, 400), atol=1e-5)
     assert mean.shape == (STYLE,) and ran(path, normal(2, STYLE)).shape == (2, 3, SIDE, SIDE)
+
+
+def test_the_batch_can_be_fixed(script, package, tmp_path):
+    path = exported(script, package[0], tmp_path / "g.onnx", batch=1)
+    graph = onnx.load(path).graph
+    sides = [port.type.tensor_type.shape.dim[0].dim_value for port in (*graph.input, *graph.output)]
+    assert sides == [1, 1]
 
 
 def test_noise_becomes_an_input_as_strong_as_it_was(script, package, tmp_path):
