@@ -2,6 +2,8 @@
 //!
 //! Real ones are judged as files hold them. Both are cut into two halves. A real item is in one half with all the labels that it shows.
 
+use std::time::{Duration, Instant};
+
 use s2m_core::joint::{SetLogits, SetShape};
 use s2m_core::labels::LabelSet;
 use s2m_core::proposals::{Proposals, Purpose};
@@ -341,8 +343,11 @@ fn as_input(items: &Items, entry: &ItemEntry) -> Result<Vec<f32>, Error> {
     Ok(out)
 }
 
-/// Items that are generated between two words about progress.
+/// Most items that are generated between two words about progress.
 const PIECE: u64 = 2048;
+
+/// Pieces that took less time are followed by larger ones.
+const QUICK: Duration = Duration::from_secs(1);
 
 /// What the classifier says about fresh generated items, of classes as when it was trained.
 pub(crate) fn generated_rows(
@@ -360,8 +365,10 @@ pub(crate) fn generated_rows(
         ..Rows::default()
     };
     progress.begin("generated items", Some(count));
-    for first in (0..count).step_by(PIECE as usize) {
-        let numbers: Vec<u64> = (first..(first + PIECE).min(count)).collect();
+    let (mut first, mut piece) = (0, (scorer.round() as u64).clamp(1, PIECE));
+    while first < count {
+        let started = Instant::now();
+        let numbers: Vec<u64> = (first..(first + piece).min(count)).collect();
         let class = |prior: &[f64], &number: &u64| {
             class_at(prior, proposals.uniform(Purpose::Class, number))
         };
@@ -392,7 +399,11 @@ pub(crate) fn generated_rows(
             rows.sets
                 .add_mean(members.map(|member| shape.member(logits.row(at), member)));
         }
-        progress.at(first + numbers.len() as u64);
+        first += numbers.len() as u64;
+        progress.at(first);
+        if started.elapsed() < QUICK {
+            piece = (2 * piece).min(PIECE);
+        }
     }
     progress.end();
     Ok(rows)

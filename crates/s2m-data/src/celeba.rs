@@ -11,6 +11,8 @@
 //! source = { format = "celeba", folder = "celeba", pictures = "celeba/img_align_celeba.tar", labels = ["Black_Hair", "Male", "Smiling"], size = [64, 64] }
 //! ```
 //!
+//! With `framing = "ffhq"` faces are cut as in FFHQ, for generators that were trained on it ([`crate::framing`]).
+//!
 //! Both lists may be packed with gzip or zip. Pictures of the lists that are not there are passed
 //! over, because many copies are only a part of the set; a note counts them. Pictures that have none
 //! of the labels chosen are left out, as classes do it elsewhere; a note counts these too.
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
 use crate::error::{AtPath as _, Error};
+use crate::framing::{Framed, Framing};
 use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
 use crate::picture_at::PictureAt;
 use crate::picture_file::Channels;
@@ -61,6 +64,9 @@ pub struct Celeba {
     /// 1 for grey, 3 for colour; by the pictures where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Channels>,
+    /// The part of each picture that is kept; all of it where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub framing: Option<Framing>,
 }
 
 impl Celeba {
@@ -81,7 +87,18 @@ impl Celeba {
     fn parts(&self, aim: Aim<'_>, seed: u64) -> Result<Parts, Error> {
         let sorting = Sorting::new(aim, Unlabelled::Skip, None, seed);
         let wanted = Wanted::new(self.size, self.channels);
-        let parts = self.list()?.pictures(sorting, wanted);
+        let listed = self.list()?;
+        let parts = match self.framing {
+            None => listed.pictures(sorting, wanted),
+            Some(framing) => {
+                let framed = |place| Framed {
+                    place,
+                    framing,
+                    size: self.size,
+                };
+                listed.moved(framed).pictures(sorting, wanted)
+            }
+        };
         parts.at(&self.folder)
     }
 

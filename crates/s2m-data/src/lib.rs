@@ -33,6 +33,7 @@ mod dataset;
 mod error;
 pub mod file_name;
 pub mod folders;
+pub mod framing;
 pub mod gaussians;
 pub mod idx;
 pub mod illustration;

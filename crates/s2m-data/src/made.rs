@@ -19,11 +19,22 @@ pub(crate) fn files(files: &[(&str, &[u8])]) -> tempfile::TempDir {
 
 /// A grey PNG of one row.
 pub(crate) fn png(row: &[u8]) -> Vec<u8> {
+    rows(row, 1)
+}
+
+/// A grey PNG of as many rows as columns, each pixel by its number.
+pub(crate) fn square(side: usize, level: impl Fn(usize) -> u8) -> Vec<u8> {
+    let levels: Vec<u8> = (0..side * side).map(level).collect();
+    rows(&levels, side)
+}
+
+fn rows(levels: &[u8], height: usize) -> Vec<u8> {
     let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, row.len() as u32, 1);
+    let width = levels.len() / height;
+    let mut encoder = png::Encoder::new(&mut file, width as u32, height as u32);
     encoder.set_color(png::ColorType::Grayscale);
     let mut writer = encoder.write_header().unwrap();
-    writer.write_image_data(row).unwrap();
+    writer.write_image_data(levels).unwrap();
     writer.finish().unwrap();
     file
 }

@@ -15,6 +15,7 @@ mod colour;
 mod error;
 mod evaluation;
 mod existing_gan;
+mod faces_elsewhere;
 mod fits;
 mod gaussians;
 mod illustration;
@@ -81,13 +82,15 @@ pub enum Experiment {
     CelebaBms,
     /// The same on CelebA with six labels.
     CelebaAbmnsw,
+    /// A generator of StyleGAN2's kind from elsewhere, with labels of CelebA.
+    FacesElsewhere,
     /// How often statements are wrong where the truth is known.
     Statements,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Gaussians,
         Self::Illustration,
         Self::Table1,
@@ -101,6 +104,7 @@ impl Experiment {
         Self::Cifar,
         Self::CelebaBms,
         Self::CelebaAbmnsw,
+        Self::FacesElsewhere,
         Self::Statements,
     ];
 
@@ -120,6 +124,7 @@ impl Experiment {
             Self::Cifar => "cifar",
             Self::CelebaBms => "celeba-bms",
             Self::CelebaAbmnsw => "celeba-abmnsw",
+            Self::FacesElsewhere => "faces-elsewhere",
             Self::Statements => "statements",
         }
     }
@@ -140,6 +145,9 @@ impl Experiment {
             Self::Cifar => "table 2: CIFAR-7to3, one GAN after the other",
             Self::CelebaBms => "table 2: faces with three labels",
             Self::CelebaAbmnsw => "table 2: faces with six labels",
+            Self::FacesElsewhere => {
+                "a StyleGAN2-class generator from elsewhere, with CelebA's labels"
+            }
             Self::Statements => "how often what is stated is wrong, where the truth is known",
         }
     }
@@ -222,6 +230,9 @@ pub fn reproduce(
         }
         Experiment::CelebaAbmnsw => {
             colour::run(&Bench::new(request, trainer, progress)?, &colour::ABMNSW)?
+        }
+        Experiment::FacesElsewhere => {
+            faces_elsewhere::run(&Bench::new(request, trainer, progress)?)?
         }
         Experiment::Statements => statements::run(&Bench::new(request, trainer, progress)?)?,
         Experiment::UnlabelledDigits => {
@@ -317,8 +328,9 @@ mod tests {
     use super::*;
     use s2m_fit::trainer::Kind;
 
-    fn experiments() -> [(&'static str, &'static [Stage]); 5] {
+    fn experiments() -> [(&'static str, &'static [Stage]); 6] {
         [
+            ("faces-elsewhere", &faces_elsewhere::REFEREES),
             ("calibration", &calibration::STAGES),
             ("six-labels", &six_labels::STAGES),
             ("gaussians", gaussians::tests::ALL),
@@ -391,7 +403,7 @@ mod tests {
     fn an_unknown_experiment_is_named_with_those_there_are() {
         assert_eq!(
             Experiment::parse("table2").unwrap_err().to_string(),
-            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar, celeba-bms, celeba-abmnsw, statements"
+            "unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar, celeba-bms, celeba-abmnsw, faces-elsewhere, statements"
         );
         for experiment in Experiment::ALL {
             assert_eq!(Experiment::parse(experiment.name()).unwrap(), experiment);

@@ -3,6 +3,8 @@
 
 #[path = "experiments/cifar.rs"]
 mod cifar;
+#[path = "experiments/faces_elsewhere.rs"]
+mod faces_elsewhere;
 
 use std::cell::RefCell;
 use std::fs;

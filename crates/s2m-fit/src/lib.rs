@@ -24,7 +24,7 @@ use s2m_data::recipe::{LabellingRecipe, Loaded};
 use s2m_model::bundle::{Bundle, MANIFEST};
 use s2m_model::manifest::{GeneratorEntry, Prior};
 use s2m_model::networks::{Device, RunSettings};
-use s2m_model::probe::{Probed, Said, probe};
+use s2m_model::probe::{Probed, Said, probe, with_weights};
 use s2m_model::runtime::Runtime;
 use s2m_runs::folder;
 use s2m_show::progress::Progress;
@@ -72,6 +72,7 @@ pub fn fit(
     let staging = begin(request)?;
     let settings = CalibrationSettings {
         likeness: request.training.likeness,
+        generated: request.training.generated,
         ..CalibrationSettings::default()
     };
     settings.check()?;
@@ -203,6 +204,7 @@ impl Described {
                     path: path.to_owned(),
                     reason: e.to_string(),
                 })?;
+                let bytes = with_weights(path, bytes)?;
                 (path.display().to_string(), bytes, request.said.clone())
             }
             (None, Some(Backbone::Of(model))) => inside(model)?,

@@ -50,6 +50,8 @@ pub struct Training {
     pub batch: Option<u64>,
     /// Generated items to train on.
     pub items: Option<u32>,
+    /// Fresh generated items to calibrate by; by their size where left out.
+    pub generated: Option<u64>,
     /// Seed of first weights and generated items.
     pub seed: u64,
     /// Accepted share down to which likeness to real items is paid for; the knee where left out.

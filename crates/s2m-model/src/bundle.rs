@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::checks::{check_generator_entry, check_manifest, label_sets};
 use self::files::{MAX_MANIFEST, Source, check_external, network, parse, text};
-pub(crate) use self::files::{MAX_NETWORK, larger, not_onnx, one_line, read};
+pub(crate) use self::files::{MAX_NETWORK, inside, larger, not_onnx, one_line, read};
 use self::ports::{check_classifier, check_generator};
 use crate::disk::{Existing, Kind, Plan, Staging};
 use crate::error::Error;

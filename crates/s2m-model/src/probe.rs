@@ -5,6 +5,8 @@
 //! their axes, or by the data where they are flat, their range by what comes out. Everything can be said instead of
 //! guessed.
 
+use std::path::Path;
+
 use ort::session::SessionInputValue;
 use ort::value::{DynValue, Tensor};
 use prost::Message as _;
@@ -12,7 +14,7 @@ use s2m_core::proposals::Proposals;
 use s2m_core::setting::Setting;
 use s2m_core::streams;
 
-use crate::bundle::{MAX_NETWORK, sha256};
+use crate::bundle::{MAX_NETWORK, inside, read, sha256};
 use crate::error::{Error, list};
 use crate::judge::{in_words, sides};
 use crate::latents::LatentSource;
@@ -21,11 +23,14 @@ use crate::manifest::{
 };
 use crate::networks::{Part, RunSettings, failed, reason};
 use crate::onnx::casts::with_plain_types;
-use crate::onnx::{ModelProto, Port, PortElement, describe, external_paths};
+use crate::onnx::{ModelProto, Port, PortElement, describe, external_paths, with_weights_inside};
 use crate::runtime::Runtime;
 
-/// Items of the trial run, where the file does not fix its batch.
+/// Fewest items of the trial run.
 const TRIAL: usize = 16;
+
+/// Items that the trial run makes at once, where the file does not fix its batch: as few as any later call.
+const TRIAL_AT_ONCE: usize = 8;
 
 /// Inputs called so are classes, where their size allows it.
 const CLASS_NAMES: &[&str] = &[
@@ -75,6 +80,32 @@ pub struct Probed {
     pub decided: Vec<String>,
 }
 
+/// The bytes of a generator's file with the weights inside that it keeps in files beside it, as exporters of large
+/// networks leave them.
+pub fn with_weights(file: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+    // What is no ONNX file is told by the look at it.
+    let model = ModelProto::decode(bytes.as_slice()).ok();
+    let Some(mut model) = model.filter(|model| !external_paths(model).is_empty()) else {
+        return Ok(bytes);
+    };
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut beside = |path: &str| {
+        let found = inside(folder, path, "weights").and_then(|path| read(&path, MAX_NETWORK));
+        found.map_err(|e| e.to_string())
+    };
+    let brought = with_weights_inside(&mut model, MAX_NETWORK, &mut beside);
+    brought.map_err(|(path, why)| {
+        Error::read(format!(
+            "`{}` keeps weights in another file, `{path}`, which cannot be used: {why}\nhint: put that file beside it, or export the generator as one file",
+            file.display()
+        ))
+    })?;
+    Ok(model.encode_to_vec())
+}
+
 /// Looks at a generator for data with so many labels.
 pub fn probe(
     file: &str,
@@ -94,6 +125,13 @@ pub fn probe(
             ClassForm::OneHot => "as a row with a single one",
         };
         decided.push(format!("class: input `{}`, {form}", class.input));
+    }
+    if let Some(batch) = fixed_batch(&ports.inputs) {
+        decided.push(match batch {
+            1 => "batch: the file makes one item at a time; a dynamic first axis would be faster"
+                .to_owned(),
+            batch => format!("batch: the file makes {batch} items at a time, always"),
+        });
     }
     let output = output_name(&ports.outputs, said)?;
     let trial = Trial::run(
@@ -285,70 +323,44 @@ impl Trial {
         runtime: &Runtime,
     ) -> Result<Self, Error> {
         let failed = |e: &ort::Error| failed(file, &reason(e));
-        let fixed = inputs.iter().find_map(|port| *port.dims.as_ref()?.first()?);
-        let fixed = fixed.and_then(|batch| usize::try_from(batch).ok());
-        let items = fixed
-            .filter(|batch| (1..=1 << 16).contains(batch))
-            .unwrap_or(TRIAL);
         let part = Part::made(file, bytes.to_vec(), "", "");
         let mut stage = part.open(runtime, &RunSettings::default(), 1)?;
-        let proposals = Proposals::new(0).at_stage(streams::TRIAL);
-        let numbers: Vec<u64> = (0..items as u64).collect();
-        let mut given: Vec<(String, SessionInputValue<'_>)> = Vec::new();
-        for (at, latent) in (0_u16..).zip(latents) {
-            let mut noise = vec![0.0; items * latent.size()];
-            let source = LatentSource {
-                proposals,
-                mixture: None,
-                input: at,
-                prior: latent.prior,
-                size: latent.size(),
-            };
-            source.fill(&numbers, &mut noise);
-            let sides: Vec<usize> = std::iter::once(items)
-                .chain(latent.shape.iter().copied())
+        let at_once = fixed_batch(inputs).unwrap_or(TRIAL_AT_ONCE);
+        let mut trial = Self {
+            shape: Vec::new(),
+            values: Vec::new(),
+            items: 0,
+        };
+        while trial.items < TRIAL {
+            let numbers: Vec<u64> = (trial.items as u64..).take(at_once).collect();
+            let mut given: Vec<(String, SessionInputValue<'_>)> = Vec::new();
+            for (at, latent) in (0_u16..).zip(latents) {
+                let noise = noise(at, latent, &numbers);
+                let tensor = Tensor::from_array(noise).map_err(|e| failed(&e))?;
+                given.push((latent.input.clone(), tensor.into()));
+            }
+            if let Some(class) = class {
+                let tensor = classes(class, &numbers).map_err(|e| failed(&e))?;
+                given.push((class.input.clone(), tensor));
+            }
+            let found = stage.session.run(given).map_err(|e| failed(&e))?;
+            let found = found.get(output).map(DynValue::try_extract_tensor::<f32>);
+            let (sides, values) = found
+                .and_then(Result::ok)
+                .ok_or_else(|| unusable_shape(output, &[]))?;
+            let sides: Vec<usize> = sides
+                .iter()
+                .map(|&side| usize::try_from(side).unwrap_or(0))
                 .collect();
-            let tensor = Tensor::from_array((sides, noise)).map_err(|e| failed(&e))?;
-            given.push((latent.input.clone(), tensor.into()));
+            let wrong = sides.first() != Some(&at_once) || sides.contains(&0) || sides.len() < 2;
+            if wrong {
+                return Err(unusable_shape(output, &sides));
+            }
+            trial.shape = sides[1..].to_vec();
+            trial.values.extend_from_slice(values);
+            trial.items += at_once;
         }
-        if let Some(class) = class {
-            let count = class.prior.len().max(1);
-            let of = |item: usize| item % count;
-            let tensor: SessionInputValue<'_> = match class.form {
-                ClassForm::Index => {
-                    let classes: Vec<i64> = (0..items).map(|item| of(item) as i64).collect();
-                    Tensor::from_array(([items], classes))
-                        .map_err(|e| failed(&e))?
-                        .into()
-                }
-                ClassForm::OneHot => {
-                    let mut rows = vec![0.0_f32; items * count];
-                    (0..items).for_each(|item| rows[item * count + of(item)] = 1.0);
-                    Tensor::from_array(([items, count], rows))
-                        .map_err(|e| failed(&e))?
-                        .into()
-                }
-            };
-            given.push((class.input.clone(), tensor));
-        }
-        let found = stage.session.run(given).map_err(|e| failed(&e))?;
-        let found = found.get(output).map(DynValue::try_extract_tensor::<f32>);
-        let (sides, values) = found
-            .and_then(Result::ok)
-            .ok_or_else(|| unusable_shape(output, &[]))?;
-        let sides: Vec<usize> = sides
-            .iter()
-            .map(|&side| usize::try_from(side).unwrap_or(0))
-            .collect();
-        let wrong = sides.first() != Some(&items) || sides.contains(&0) || sides.len() < 2;
-        if wrong {
-            return Err(unusable_shape(output, &sides));
-        }
-        Ok(Self {
-            shape: sides[1..].to_vec(),
-            values: values.to_vec(),
-            items,
-        })
+        Ok(trial)
     }
 
     /// Refuses what is not numbers, and what is always the same.
@@ -452,6 +464,49 @@ impl Trial {
             )))
         }
     }
+}
+
+/// The batch for which a file was exported, if that is fixed and can be held.
+fn fixed_batch(inputs: &[Port]) -> Option<usize> {
+    let fixed = inputs
+        .iter()
+        .find_map(|port| *port.dims.as_ref()?.first()?)?;
+    let fixed = usize::try_from(fixed).ok();
+    fixed.filter(|batch| (1..=1 << 16).contains(batch))
+}
+
+/// Latents of the trial run for one input, with their sides.
+fn noise(at: u16, latent: &LatentEntry, numbers: &[u64]) -> (Vec<usize>, Vec<f32>) {
+    let mut noise = vec![0.0; numbers.len() * latent.size()];
+    let source = LatentSource {
+        proposals: Proposals::new(0).at_stage(streams::TRIAL),
+        mixture: None,
+        input: at,
+        prior: latent.prior,
+        size: latent.size(),
+    };
+    source.fill(numbers, &mut noise);
+    let sides = std::iter::once(numbers.len()).chain(latent.shape.iter().copied());
+    (sides.collect(), noise)
+}
+
+/// Classes of the trial run, in turns.
+fn classes(class: &ClassEntry, numbers: &[u64]) -> Result<SessionInputValue<'static>, ort::Error> {
+    let (items, count) = (numbers.len(), class.prior.len().max(1));
+    let of = numbers.iter().map(|&number| number as usize % count);
+    Ok(match class.form {
+        ClassForm::Index => {
+            let classes: Vec<i64> = of.map(|class| class as i64).collect();
+            Tensor::from_array(([items], classes))?.into()
+        }
+        ClassForm::OneHot => {
+            let mut rows = vec![0.0_f32; items * count];
+            for (row, class) in rows.chunks_exact_mut(count).zip(of) {
+                row[class] = 1.0;
+            }
+            Tensor::from_array(([items, count], rows))?.into()
+        }
+    })
 }
 
 /// How many channels a picture has, in words.

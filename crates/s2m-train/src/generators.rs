@@ -37,6 +37,9 @@ use crate::replica::{self, Replica, as_written, is_picture, titles};
 /// Items that are made at a time.
 const PIECE: usize = 1024;
 
+/// Numbers in all of them, unless that is less than keeps every worker busy once: large items are made fewer at a time.
+const PIECE_NUMBERS: usize = 1 << 24;
+
 /// Items made in the place of fresh ones at every step.
 const AS_GOOD_AS_FRESH: u32 = 200_000;
 
@@ -522,9 +525,10 @@ impl Own {
         let (mut pieces, mut classes) = (Vec::new(), Vec::new());
         // Two rounds of all workers, the second of them warm, tell how long the rest takes.
         let round = renderer.round().min(PIECE);
+        let most = (PIECE_NUMBERS / renderer.item_size()).clamp(round, PIECE);
         let mut first = 0;
         while first < count {
-            let piece = if first < 2 * round { round } else { PIECE };
+            let piece = if first < 2 * round { round } else { most };
             let last = (first + piece).min(count);
             let numbers: Vec<u64> = (first..last).map(|k| k as u64).collect();
             let own_classes: Vec<u32> = numbers.iter().filter_map(|&k| class(k)).collect();

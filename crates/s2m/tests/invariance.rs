@@ -14,11 +14,11 @@ use s2m::samplers::SamplerChoice;
 use s2m::session::Machine;
 use s2m::settings::SampleSettings;
 use s2m_core::proposals::Proposals;
-use s2m_model::bundle;
-use s2m_model::manifest::LayoutName;
-use s2m_model::networks::{Requested, RunSettings, Scorer, Wiring};
-use s2m_model::onnx::ModelProto;
+use s2m_model::bundle::{self, Generator};
+use s2m_model::manifest::{GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior};
+use s2m_model::networks::{Renderer, Requested, RunSettings, Scorer, Wiring};
 use s2m_model::onnx::proto::{DimensionValue, TypeValue};
+use s2m_model::onnx::{Element, GraphBuilder, ModelProto};
 use s2m_model::runtime::Runtime;
 use s2m_testkit::exact::{self, Files, ToyGenerator, ToyLabels};
 use s2m_testkit::pictures::{Kind, pictures};
@@ -198,6 +198,47 @@ fn networks_exported_for_a_fixed_batch_give_the_same_logits() {
         open(&with_fixed_batch(half, 2, 8)).unwrap_err().to_string(),
         "the generator was exported for batches of 4 and the classifier for 8\nhint: export both with a dynamic first axis"
     );
+}
+
+/// A copy for every core, each with eight large images on their way through it, is more than many machines hold.
+#[test]
+fn large_items_share_one_copy_of_the_networks() {
+    let runtime = Runtime::load(None).unwrap();
+    let rounds = |side: usize| {
+        let mut g = GraphBuilder::new("generator");
+        let z = g.input("z", &[1, side, side], Element::F32).unwrap();
+        let x = g.tanh(&z).unwrap();
+        g.output(&x, "x").unwrap();
+        let latents = vec![LatentEntry {
+            input: "z".to_owned(),
+            shape: vec![1, side, side],
+            prior: Prior::Normal,
+        }];
+        let root = tempfile::tempdir().unwrap();
+        let bytes = g.to_bytes();
+        let entry = GeneratorEntry {
+            file: "generator.onnx".to_owned(),
+            sha256: bundle::sha256(&bytes),
+            latents,
+            class: None,
+            output: ItemEntry {
+                name: "x".to_owned(),
+                layout: Some(LayoutName::Nchw),
+                shape: vec![1, side, side],
+                range: Some([-1.0, 1.0]),
+                bits: Some(8),
+            },
+        };
+        fs::write(root.path().join(&entry.file), &bytes).unwrap();
+        let file = root.path().join("generator.toml");
+        fs::write(&file, toml::to_string(&entry).unwrap()).unwrap();
+        let generator = Generator::open(&file).unwrap();
+        let renderer = Renderer::of(generator.part(), &runtime, &RunSettings::default()).unwrap();
+        renderer.round()
+    };
+    let copies = RunSettings::default().threads.get();
+    assert_eq!(rounds(256), 8 * copies);
+    assert_eq!(rounds(257), 8);
 }
 
 #[test]

@@ -146,6 +146,10 @@ struct FittingOptions {
     ))]
     items: Option<u32>,
 
+    /// Fresh generated items to calibrate by, 1000 or more [default: by their size]
+    #[arg(long, value_name = "N")]
+    generated: Option<u64>,
+
     /// Seed of first weights and generated items
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
@@ -247,6 +251,7 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
             epochs: args.fitting.epochs,
             batch: args.fitting.batch,
             items: args.fitting.items,
+            generated: args.fitting.generated,
             seed: args.fitting.seed,
             likeness: args.fitting.likeness,
         },

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::dataset::Values;
-use crate::made::{bits, files, png, real_data};
+use crate::made::{bits, files, png, real_data, square};
 use crate::tar::tests::tar;
 use crate::text_file::tests::{gzip, zip};
 
@@ -25,6 +25,7 @@ fn celeba(folder: &Path) -> Celeba {
         labels: vec!["Smiling".to_owned(), "Male".to_owned()],
         size: None,
         channels: None,
+        framing: None,
     }
 }
 
@@ -218,6 +219,42 @@ proptest! {
             let _ = celeba(folder.path()).read(0);
         }
     }
+}
+
+/// A picture of 8 × 8 keeps columns 1 to 6 and rows 1 to 6, which `framing` makes a square of any size.
+#[test]
+fn pictures_may_be_cut_as_another_set_frames_faces() {
+    let level = |i: usize| (10 * (i / 8) + i % 8) as u8;
+    let picture = square(8, level);
+    let lists = [
+        (ATTRIBUTES, ATTRIBUTE_LIST.as_bytes()),
+        (PARTITION, PARTITION_LIST.as_bytes()),
+    ];
+    let pictures: Vec<_> = (1..=5)
+        .map(|i| format!("img_align_celeba/00000{i}.jpg"))
+        .collect();
+    let mut all = lists.to_vec();
+    all.extend(
+        pictures
+            .iter()
+            .map(|name| (name.as_str(), picture.as_slice())),
+    );
+    let folder = files(&all);
+    let cut = Celeba {
+        framing: Some(Framing::Ffhq),
+        ..celeba(folder.path())
+    };
+    let parts = cut.read(0).unwrap();
+    assert_eq!(parts.train.items.shape, [1, 6, 6]);
+    let Values::Bytes(bytes) = &parts.train.items.values else {
+        panic!("images are bytes");
+    };
+    assert_eq!((bytes[0], bytes[35]), (11, 66));
+    let sized = Celeba {
+        size: Some([12, 12].map(|side| side.try_into().unwrap())),
+        ..cut
+    };
+    assert_eq!(sized.read(0).unwrap().train.items.shape, [1, 12, 12]);
 }
 
 /// Counts of the official parts; shares of attributes as published for the whole set.

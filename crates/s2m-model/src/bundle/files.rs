@@ -47,7 +47,7 @@ impl Source<'_> {
 }
 
 /// The path of a file in a folder, refused where it leads elsewhere, by `..` or by a link.
-fn inside(folder: &Path, file: &str, what: &'static str) -> Result<PathBuf, Error> {
+pub(crate) fn inside(folder: &Path, file: &str, what: &'static str) -> Result<PathBuf, Error> {
     let plain = !file.is_empty()
         && Path::new(file)
             .components()

@@ -27,6 +27,10 @@ const CUDA_NUMBERS: usize = 1 << 20;
 /// BigGAN and four ResNet-9 on an H200.)
 const FAST_NUMBERS: usize = 1 << 22;
 
+/// Items of more numbers than this share one copy as well: a picture of 1024×1024 in colour takes some 300 megabytes on
+/// its way through a network, and a copy works on eight of them.
+const MOST_COPIED_NUMBERS: usize = 1 << 16;
+
 /// Numbers that a processor works on at a time; batches are multiples of it.
 const LANES: usize = 8;
 
@@ -88,7 +92,7 @@ impl Pipeline {
             // One copy computes while others draw latents.
             Device::Cuda => threads.min(CUDA_COPIES),
         };
-        let copies = if bytes * wanted <= MAX_COPIED_BYTES {
+        let copies = if bytes * wanted <= MAX_COPIED_BYTES && largest <= MOST_COPIED_NUMBERS {
             wanted
         } else {
             1

@@ -2,6 +2,7 @@
 //!
 //! - [`proto`]: the messages of the file format;
 //! - [`inspect`]: inputs, outputs and outside files of a model that somebody else made;
+//! - [`inside`]: weights from other files, brought inside;
 //! - [`casts`]: plain element types around a file that has others;
 //! - [`doubling`]: fewer multiplications where pixels are repeated before a convolution;
 //! - [`half`]: weights stored in 16 bits;
@@ -17,6 +18,7 @@ pub mod casts;
 pub mod doubling;
 pub mod graph;
 pub mod half;
+pub mod inside;
 pub mod inspect;
 pub mod join;
 pub mod narrow;
@@ -26,6 +28,7 @@ pub use adapter::{Adapter, Axes, ItemFormat, Layout, adapter_model, levels_model
 pub use backbone::{Cut, cut, with_heads};
 pub use doubling::fold_doubling;
 pub use graph::{BatchNorm, Conv2d, ConvTranspose2d, Dim, Element, GraphBuilder, Reduced, Tensor};
+pub use inside::with_weights_inside;
 pub use inspect::{Description, Port, PortElement, describe, external_paths};
 pub use join::{Join, Network, NotJoinable, join};
 pub use proto::ModelProto;

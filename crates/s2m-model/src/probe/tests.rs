@@ -1,6 +1,8 @@
 use super::*;
 use crate::error::Error;
-use crate::onnx::proto::{DimensionValue, GraphProto, NodeProto, ValueInfoProto};
+use crate::onnx::proto::{
+    DimensionValue, GraphProto, NodeProto, StringStringEntryProto, TypeValue, ValueInfoProto,
+};
 use crate::onnx::{Element, GraphBuilder};
 
 /// Noise `z` of three numbers, twelve of which become an item of this shape.
@@ -181,4 +183,79 @@ fn half_precision_gets_casts() {
     );
     assert_eq!(probed.entry.output.shape, [2]);
     assert_eq!(probed.entry.sha256, sha256(&probed.bytes));
+}
+
+/// A file that was exported for batches of one size.
+fn exported_for(batch: i64, bytes: &[u8]) -> Vec<u8> {
+    let mut model = ModelProto::decode(bytes).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    for port in graph.input.iter_mut().chain(&mut graph.output) {
+        let Some(TypeValue::Tensor(tensor)) = &mut port.r#type.as_mut().unwrap().value else {
+            panic!("inputs and outputs are tensors");
+        };
+        tensor.shape.as_mut().unwrap().dim[0].value = Some(DimensionValue::DimValue(batch));
+    }
+    model.encode_to_vec()
+}
+
+/// One item says nothing about the others: the trial goes on until it has seen sixteen, and decides the same.
+#[test]
+fn a_fixed_batch_is_run_until_the_trial_has_seen_enough() {
+    let plain = generator(&[3, 2, 2], 1.0, 0.0).to_bytes();
+    let free = found(plain.clone(), 2, &Said::default()).unwrap();
+    for (batch, line) in [
+        (
+            1,
+            "batch: the file makes one item at a time; a dynamic first axis would be faster",
+        ),
+        (5, "batch: the file makes 5 items at a time, always"),
+    ] {
+        let fixed = found(exported_for(batch, &plain), 2, &Said::default()).unwrap();
+        assert_eq!(fixed.entry.output, free.entry.output);
+        assert_eq!(fixed.decided[1], line);
+        assert_eq!(fixed.decided.len(), free.decided.len() + 1);
+    }
+    let same = exported_for(1, &generator(&[12], 0.0, 1.0).to_bytes());
+    assert_eq!(
+        found(same, 2, &Said::default()).unwrap_err().to_string(),
+        "the generator gave the same item 16 times, whatever noise it got"
+    );
+}
+
+#[test]
+fn weights_beside_the_file_are_brought_inside() {
+    let whole = generator(&[3, 2, 2], 1.0, 0.0).to_bytes();
+    let mut model = ModelProto::decode(whole.as_slice()).unwrap();
+    let mut outside = Vec::new();
+    for tensor in &mut model.graph.as_mut().unwrap().initializer {
+        // What is not stored as bytes stays where it is.
+        let Some(bytes) = tensor.raw_data.take() else {
+            continue;
+        };
+        let entry = |key: &str, value: String| StringStringEntryProto {
+            key: key.to_owned(),
+            value,
+        };
+        tensor.data_location = 1;
+        tensor.external_data = vec![
+            entry("location", "g.onnx.data".to_owned()),
+            entry("offset", outside.len().to_string()),
+            entry("length", bytes.len().to_string()),
+        ];
+        outside.extend(bytes);
+    }
+    assert!(!outside.is_empty());
+    let (folder, split) = (tempfile::tempdir().unwrap(), model.encode_to_vec());
+    let file = folder.path().join("g.onnx");
+    let gone = with_weights(&file, split.clone()).unwrap_err().to_string();
+    let start = format!(
+        "`{}` keeps weights in another file, `g.onnx.data`, which cannot be used: ",
+        file.display()
+    );
+    assert!(gone.starts_with(&start), "{gone}");
+    assert!(gone.ends_with("\nhint: put that file beside it, or export the generator as one file"));
+    std::fs::write(folder.path().join("g.onnx.data"), &outside).unwrap();
+    assert_eq!(with_weights(&file, split).unwrap(), whole);
+    assert_eq!(with_weights(&file, whole.clone()).unwrap(), whole);
+    assert_eq!(with_weights(&file, b"junk".to_vec()).unwrap(), b"junk");
 }
