@@ -27,6 +27,7 @@ pub mod joint;
 pub mod labels;
 mod logspace;
 pub mod mixture;
+pub mod moves;
 pub mod normal;
 pub mod posterior;
 pub mod proposals;

@@ -44,6 +44,7 @@ pub mod explain;
 pub mod mine;
 pub mod model;
 pub mod models;
+pub mod moves;
 pub mod neighbours;
 pub mod output;
 mod pace;

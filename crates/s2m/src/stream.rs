@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use s2m_core::samplers::{Failure, History, Info, mh, reject};
+use s2m_core::setting::Setting;
 
 use crate::ask::Ask;
 use crate::draw::{Target, look};
@@ -95,6 +96,13 @@ impl Stream {
                 "`resample` draws out of one pool of proposals, and a stream has no end\nhint: take `reject` or `mh`"
                     .to_owned(),
             ));
+        }
+        if session.settings.moves.is_some() {
+            return Err(Error::Setting(format!(
+                "{} fixes the size of its steps on samples that are drawn last, and a stream has no end\nhint: leave {} out",
+                Setting("moves"),
+                Setting("moves")
+            )));
         }
         let Some(samples) = NonZeroUsize::new(batch.max(PILOT_SAMPLES)).filter(|_| batch > 0)
         else {

@@ -3,6 +3,9 @@
 use s2m_core::setting::Setting;
 use thiserror::Error;
 
+use crate::onnx::NotJoinable;
+use crate::onnx::gradient::GradientError;
+
 /// What went wrong between a proposal number and its logits.
 #[derive(Debug, Error)]
 pub enum NetworkError {
@@ -64,6 +67,23 @@ pub enum NetworkError {
     LargeBatch {
         /// The batch.
         batch: usize,
+    },
+    /// The networks cannot be made one, which a gradient needs.
+    #[error(
+        "moves need generator and classifier in one graph: {source}\nhint: leave {} out",
+        Setting("moves")
+    )]
+    NotOne {
+        /// Why.
+        source: NotJoinable,
+    },
+    /// The networks have no gradient.
+    #[error("`{file}`: {source}\nhint: leave {} out", Setting("moves"))]
+    NoGradient {
+        /// Which networks.
+        file: String,
+        /// Why.
+        source: GradientError,
     },
     /// A value of a generated item is not a number.
     #[error("the generator's output for proposal {proposal} is not a number")]
