@@ -143,6 +143,7 @@ impl<'j> Job<'j> {
             Some((rows, moved)) => {
                 drawn.samples = rows.len();
                 drawn.duplicates = moved.record.duplicates;
+                drawn.error.warnings = moves::warnings(drawn.error.warnings, &moved.record);
                 (rows, Some(moved))
             }
         };

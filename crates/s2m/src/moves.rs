@@ -13,6 +13,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroUsize;
 
 use s2m_core::moves::{Chain, StepSize, View, Walk};
+use s2m_core::samplers::Warning;
 use s2m_core::setting::Setting;
 use s2m_model::disk::Column;
 use s2m_model::latents::{LatentSource, slope_to_uniform, to_uniform};
@@ -137,6 +138,16 @@ impl std::fmt::Debug for Moved {
             .field("record", &self.record)
             .finish_non_exhaustive()
     }
+}
+
+/// What a sampler warns of, with the duplicates that are left in the place of those that it gave.
+pub(crate) fn warnings(given: Vec<Warning>, record: &MovesRecord) -> Vec<Warning> {
+    let count = record.duplicates;
+    let others = given
+        .into_iter()
+        .filter(|warning| !matches!(warning, Warning::Duplicates { .. }));
+    let left = (count > 0).then_some(Warning::Duplicates { count });
+    others.chain(left).collect()
 }
 
 fn pilots(samples: NonZeroUsize) -> usize {
@@ -370,7 +381,7 @@ impl Mover<'_> {
         };
         let (logits, mut drifts) = self.gradients.run(given, &ask)?;
         self.each_uniform(&mut drifts, |at, slope| {
-            *slope *= slope_to_uniform(latents[at])
+            *slope *= slope_to_uniform(latents[at]);
         });
         let view = |(row, drift): (usize, &[f32])| {
             let log_weight = weighting.log_weight(logits.evidence(row));

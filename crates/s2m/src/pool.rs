@@ -246,13 +246,11 @@ impl Pool {
 
     /// Stage and number of the proposal that a row is, or started from.
     pub(crate) fn start(&self, row: u64) -> (u16, u64) {
-        match &self.moved {
-            Some(moved) => moved.start(row),
-            None => {
-                let (origin, number) = self.place(row);
-                (origin.proposals.stage(), number)
-            }
+        if let Some(moved) = &self.moved {
+            return moved.start(row);
         }
+        let (origin, number) = self.place(row);
+        (origin.proposals.stage(), number)
     }
 
     /// Takes the first rows from a bank of this model and seed.

@@ -7,8 +7,8 @@
 //! odds:    differences over half a logit, so that steps of an isotonic curve have a slope
 //! ```
 //!
-//! The floor has no slope and is left out. A drift may be as soft as this: the acceptance of a move knows the exact
-//! weight.
+//! A floor `τ` is a wall without a slope. In its place stands `log σ(logit P(Q|x) − logit τ)`, which leads away from the
+//! wall, on either side of it. A drift may be as soft as this: the acceptance of a move knows the exact weight.
 
 use super::{Evidence, LogitError, Weighting, log_norm};
 use crate::density::Levels;
@@ -57,19 +57,44 @@ impl Weighting {
         };
         let scaled = |logit: &f32| f64::from(*logit) / joint.temperature;
         let log_all = crate::log_sum_exp(logits.iter().map(scaled));
-        let log_density = |at: usize| {
+        // The density of an output's set, where the query holds there or where it does not.
+        let log_density = |at: usize, holds: bool| {
             let set = *joint.sets.sets().get(at)?;
             let density = self.labelling.density_of_shown(set);
-            self.query
-                .holds(set)
-                .then(|| scaled(&logits[at]) + density.ln())
+            (self.query.holds(set) == holds).then(|| scaled(&logits[at]) + density.ln())
         };
-        let log_holding = crate::log_sum_exp((0..logits.len()).filter_map(log_density));
+        let log_sum = |holds: bool| {
+            crate::log_sum_exp((0..logits.len()).filter_map(|at| log_density(at, holds)))
+        };
+        let (log_holding, log_other) = (log_sum(true), log_sum(false));
+        let wall = self.slope_of_floor(log_holding - log_other);
         for (at, slope) in slopes.iter_mut().enumerate() {
-            let holding = log_density(at).map_or(0.0, |log| (log - log_holding).exp());
+            let share = |holds: bool, log_sum: f64| {
+                log_density(at, holds).map_or(0.0, |log| (log - log_sum).exp())
+            };
+            let (holding, other) = (share(true, log_holding), share(false, log_other));
             let all = (scaled(&logits[at]) - log_all).exp();
-            *slope = ((holding - all) / joint.temperature) as f32;
+            *slope = ((holding - all + wall * (holding - other)) / joint.temperature) as f32;
         }
+    }
+
+    /// The derivative of the softened floor by the log odds of the query: one half at the floor itself.
+    fn slope_of_floor(&self, log_odds: f64) -> f64 {
+        if self.log_floor == f64::NEG_INFINITY || !log_odds.is_finite() {
+            return 0.0;
+        }
+        let log_odds_of_floor = self.log_floor - (-self.log_floor.exp()).ln_1p();
+        1.0 / (1.0 + (log_odds - log_odds_of_floor).exp())
+    }
+
+    /// `log σ` of how far the log odds of the query lie above those of the floor; zero without a floor.
+    fn softened_floor(&self, log_posterior: f64) -> f64 {
+        let log_odds = log_posterior - (-log_posterior.exp()).ln_1p();
+        if self.log_floor == f64::NEG_INFINITY || !log_odds.is_finite() {
+            return 0.0;
+        }
+        let log_odds_of_floor = self.log_floor - (-self.log_floor.exp()).ln_1p();
+        -(log_odds_of_floor - log_odds).exp().ln_1p()
     }
 
     fn slopes_of_levels(
@@ -85,7 +110,8 @@ impl Weighting {
             let logits = evidence.class_logits.iter().enumerate().map(moved);
             let log_norm = crate::log_sum_exp(logits.clone());
             let levels = Levels::new(&self.labelling, logits.map(|logit| logit - log_norm));
-            levels.log_density(&self.query, self.log_margin)
+            let log_density = levels.log_density(&self.query, self.log_margin);
+            log_density + self.softened_floor(levels.log_posterior(&self.query))
         };
         let here = log_density(0, 0.0);
         if here == f64::NEG_INFINITY {
@@ -251,6 +277,63 @@ mod tests {
                     "{text}, {at}: {} and {wanted}",
                     slopes[at]
                 );
+            }
+        }
+    }
+
+    /// Near a floor they are those of the log weight without it and of the soft wall in its place.
+    #[test]
+    fn slopes_lead_away_from_the_floor() {
+        let row: Vec<f32> = [&CLASS[..], &[0.6], &SETS].concat();
+        let shape = LabelSets::whole(3).unwrap().shape();
+        let evidence =
+            |row: &[f32]| -> (Vec<f32>, Vec<f32>) { (row[..3].to_vec(), row[4..].to_vec()) };
+        for (text, joint) in [("A - B", false), ("A - B", true), ("A | C", true)] {
+            let weighting = weighting(text, joint);
+            for floor in [0.3_f64, 0.9] {
+                let floored = weighting.clone().with_log_floor(floor.ln());
+                let soft = |row: &[f32]| {
+                    let (class, sets) = evidence(row);
+                    let evidence = Evidence {
+                        class_logits: &class,
+                        real_logit: row[3],
+                        fake_class_logits: None,
+                        joint: Some(shape.read(&sets)),
+                        log_latent_ratio: 0.0,
+                    };
+                    let item = weighting.item_posterior(evidence).unwrap();
+                    let p = item.log_posterior(weighting.query()).exp();
+                    let odds = (p / (1.0 - p)).ln() - (floor / (1.0 - floor)).ln();
+                    weighting.log_weight(evidence).unwrap() - (1.0 + (-odds).exp()).ln()
+                };
+                let mut slopes = vec![0.0; row.len()];
+                let (class, sets) = evidence(&row);
+                let asked = Evidence {
+                    class_logits: &class,
+                    real_logit: row[3],
+                    fake_class_logits: None,
+                    joint: Some(shape.read(&sets)),
+                    log_latent_ratio: 0.0,
+                };
+                floored.slopes(asked, &sets, &mut slopes).unwrap();
+                if !soft(&row).is_finite() {
+                    continue;
+                }
+                for at in 0..row.len() {
+                    let moved = |by: f32| {
+                        let mut row = row.clone();
+                        row[at] += by;
+                        (soft(&row), f64::from(row[at]))
+                    };
+                    let ((low, left), (high, right)) = (moved(-0.01), moved(0.01));
+                    let wanted = (high - low) / (right - left);
+                    let off = (f64::from(slopes[at]) - wanted).abs();
+                    assert!(
+                        off < 5e-3 * (1.0 + wanted.abs()),
+                        "{text} {floor}, {at}: {} and {wanted}",
+                        slopes[at]
+                    );
+                }
             }
         }
     }

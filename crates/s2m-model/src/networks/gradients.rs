@@ -170,13 +170,13 @@ impl Gradients {
                     let Source::Given(part) = Source::Given(given).part(range) else {
                         unreachable!("a part of given latents is given too")
                     };
-                    let out = Out {
+                    let mut out = Out {
                         first,
                         shape: self.shape,
                         rows: &mut rows,
                         gradients: &mut slopes,
                     };
-                    worker.run(part, self.batch, ask, out)?;
+                    worker.run(part, self.batch, ask, &mut out)?;
                 }
             };
             if self.workers.len() == 1 || rows.len() <= 1 {
@@ -210,7 +210,7 @@ impl Worker {
         given: Given<'_>,
         batch: usize,
         ask: &Ask<'_>,
-        out: Out<'_>,
+        out: &mut Out<'_>,
     ) -> Result<(), NetworkError> {
         self.inputs.fill(Source::Given(given));
         let failed = |e: &ort::Error| NetworkError::Run {

@@ -77,14 +77,13 @@ fn split(step: &mut Step<'_, '_>) -> Result<(), GradientError> {
     let axis = step.axis(step.int("axis", 0), rank)?;
     let mut parts = Vec::with_capacity(step.outputs());
     for output in 0..step.outputs() {
-        parts.push(match step.cotangent(output) {
-            Some(part) => part,
-            None => {
-                let (dims, zero) = (step.y_dims(output)?, step.number(0.0));
-                let dims = step.sizes(&dims);
-                step.op("Expand", &[&zero, &dims])
-            }
-        });
+        if let Some(part) = step.cotangent(output) {
+            parts.push(part);
+            continue;
+        }
+        let (dims, zero) = (step.y_dims(output)?, step.number(0.0));
+        let dims = step.sizes(&dims);
+        parts.push(step.op("Expand", &[&zero, &dims]));
     }
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let part = step.op_with(
@@ -286,7 +285,9 @@ fn reduce(step: &mut Step<'_, '_>) -> Result<(), GradientError> {
         axes = (0..dims.len()).collect();
     }
     let mut kept = dims.clone();
-    axes.iter().for_each(|&axis| kept[axis] = 1);
+    for &axis in &axes {
+        kept[axis] = 1;
+    }
     let count: usize = axes.iter().map(|&axis| dims[axis]).product();
     let dy = step.dy()?;
     let dy = step.reshaped(&dy, &kept);

@@ -103,10 +103,12 @@ fn leak(step: &mut Step<'_, '_>, slope: &str) -> Result<(), GradientError> {
 /// Functions of one number: the cotangent times a slope.
 fn curve(step: &mut Step<'_, '_>) -> Result<bool, GradientError> {
     let slope = match step.operator() {
-        // Of what is never below zero the sign is 0 or 1.
         "Relu" => {
-            let y = step.y();
-            step.op("Sign", &[&y])
+            let (y, zero, dy) = (step.y(), step.number(0.0), step.dy()?);
+            let above = step.op("Greater", &[&y, &zero]);
+            let part = step.only_where(&above, &dy);
+            step.give(0, part);
+            return Ok(true);
         }
         "LeakyRelu" => {
             let alpha = step.float("alpha", 0.01);
@@ -168,6 +170,23 @@ fn curve(step: &mut Step<'_, '_>) -> Result<bool, GradientError> {
             let bell = step.op("Exp", &[&down]);
             step.op("Mul", &[&bell, &height])
         }
+        _ => return rarer_curve(step),
+    };
+    steeper(step, &slope)?;
+    Ok(true)
+}
+
+/// Hands on the cotangent times a slope.
+fn steeper(step: &mut Step<'_, '_>, slope: &str) -> Result<(), GradientError> {
+    let dy = step.dy()?;
+    let part = step.op("Mul", &[&dy, slope]);
+    step.give(0, part);
+    Ok(())
+}
+
+/// More of them.
+fn rarer_curve(step: &mut Step<'_, '_>) -> Result<bool, GradientError> {
+    let slope = match step.operator() {
         "Sin" => {
             let x = step.x(0);
             step.op("Cos", &[&x])
@@ -197,9 +216,7 @@ fn curve(step: &mut Step<'_, '_>) -> Result<bool, GradientError> {
         }
         _ => return Ok(false),
     };
-    let dy = step.dy()?;
-    let part = step.op("Mul", &[&dy, &slope]);
-    step.give(0, part);
+    steeper(step, &slope)?;
     Ok(true)
 }
 

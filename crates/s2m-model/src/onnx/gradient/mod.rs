@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use self::tape::{Step, Tape};
+use self::tape::{Finished, Step, Tape};
 use super::inspect::free_inputs;
 use super::proto::{
     GraphProto, IR_VERSION, ModelProto, NodeProto, OPSET, OperatorSetIdProto, ValueInfoProto,
@@ -185,11 +185,11 @@ pub fn differentiate(
         inputs.push((seed(output), fact.clone()));
     }
     let free: BTreeSet<&str> = free_inputs(graph).map(|v| v.name.as_str()).collect();
-    let (backward, saved, indexed) = tape.finish(inputs, &ends)?;
-    let (forward, saved) = with_saved(model, graph, &saved, &indexed, &free);
+    let finished = tape.finish(inputs, &ends)?;
+    let (forward, saved) = with_saved(model, graph, &finished, &free);
     Ok(Differentiated {
         forward,
-        backward,
+        backward: finished.model,
         saved,
     })
 }
@@ -233,14 +233,17 @@ fn moving(graph: &GraphProto) -> BTreeSet<&str> {
 fn with_saved(
     model: &ModelProto,
     graph: &GraphProto,
-    saved: &[(String, String)],
-    indexed: &BTreeSet<String>,
+    finished: &Finished,
     free: &BTreeSet<&str>,
 ) -> (ModelProto, Vec<(String, String)>) {
     let mut forward = graph.clone();
     for node in &mut forward.node {
         // Places of the largest values are a second output, which is left out where nobody asks.
-        let Some(first) = node.output.first().filter(|name| indexed.contains(*name)) else {
+        let Some(first) = node
+            .output
+            .first()
+            .filter(|name| finished.indexed.contains(*name))
+        else {
             continue;
         };
         let places = tape::places(first);
@@ -248,8 +251,8 @@ fn with_saved(
         node.output.push(places);
     }
     let mut known: BTreeSet<String> = forward.output.iter().map(|v| v.name.clone()).collect();
-    let mut pairs = Vec::with_capacity(saved.len());
-    for (name, called) in saved {
+    let mut pairs = Vec::with_capacity(finished.saved.len());
+    for (name, called) in &finished.saved {
         let mut output = name.clone();
         if free.contains(name.as_str()) {
             // An input of a file cannot be its output.

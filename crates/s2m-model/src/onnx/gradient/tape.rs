@@ -144,14 +144,12 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// The finished file, the values of the network that it takes with their names in it, and the values
-    /// whose places it takes.
-    #[expect(clippy::type_complexity, reason = "used once, just above")]
+    /// The finished file.
     pub(super) fn finish(
         mut self,
         seeds: Vec<(String, Fact)>,
         ends: &[String],
-    ) -> Result<(ModelProto, Vec<(String, String)>, BTreeSet<String>), GradientError> {
+    ) -> Result<Finished, GradientError> {
         for (name, fact) in seeds {
             self.graph.input.push(declared(&name, &fact));
         }
@@ -181,8 +179,21 @@ impl<'a> Tape<'a> {
             };
             self.graph.output.push(output);
         }
-        Ok((model(self.graph), saved, self.indexed))
+        Ok(Finished {
+            model: model(self.graph),
+            saved,
+            indexed: self.indexed,
+        })
     }
+}
+
+/// A backward file, and what it takes of the network.
+pub(super) struct Finished {
+    pub(super) model: ModelProto,
+    /// Values of the network, with their names in the file.
+    pub(super) saved: Vec<(String, String)>,
+    /// Values whose places it takes.
+    pub(super) indexed: BTreeSet<String>,
 }
 
 fn declared(name: &str, fact: &Fact) -> ValueInfoProto {
