@@ -29,6 +29,7 @@ pub mod labels;
 mod logits;
 mod logspace;
 pub mod mixture;
+pub mod moves;
 pub mod normal;
 pub mod posterior;
 pub mod proposals;

@@ -85,12 +85,12 @@ impl Proposals {
 }
 
 /// 52 bits to the middle of one of 2^52 equal cells of `(0, 1)`; one bit more would round to 1.
-fn open_unit(bits: u64) -> f64 {
+pub(crate) fn open_unit(bits: u64) -> f64 {
     ((bits >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64)
 }
 
 /// Two independent standard normal numbers out of 128 random bits (Box–Muller).
-fn normal_pair(radius_bits: u64, angle_bits: u64) -> (f32, f32) {
+pub(crate) fn normal_pair(radius_bits: u64, angle_bits: u64) -> (f32, f32) {
     let radius = (-2.0 * portable_ln(open_unit(radius_bits))).sqrt();
     let (sine, cosine) = turn(open_unit(angle_bits));
     ((radius * cosine) as f32, (radius * sine) as f32)

@@ -8,6 +8,8 @@
 //! `-∞` means outside the support. No epsilon anywhere: a constant added to every log weight must
 //! not change a sample.
 
+mod slope;
+
 use std::sync::Arc;
 
 use crate::calibration::correction::Correction;

@@ -81,8 +81,15 @@ impl LatentSource<'_> {
 }
 
 /// A standard normal number to one that is uniform on (−1, 1).
-fn to_uniform(normal: f32) -> f32 {
+pub fn to_uniform(normal: f32) -> f32 {
     (2.0 * normal_cdf(f64::from(normal)) - 1.0) as f32
+}
+
+/// How fast the uniform number changes with the normal one.
+pub fn slope_to_uniform(normal: f32) -> f32 {
+    let square = f64::from(normal).powi(2);
+    ((-0.5 * square).exp() * std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2)
+        as f32
 }
 
 /// Back again.

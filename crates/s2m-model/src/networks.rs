@@ -6,6 +6,7 @@
 //! how many proposals are asked for at a time.
 
 mod error;
+mod gradients;
 mod inputs;
 mod pipeline;
 mod stage;
@@ -18,13 +19,18 @@ use s2m_core::mixture::Mixture;
 use s2m_core::proposals::Proposals;
 
 pub(crate) use self::error::{check_batch, failed, wrong_size};
+#[cfg(test)]
+pub(crate) use self::gradients::facts_of;
+pub use self::gradients::{Ask, Asked, Gradients};
+pub use self::inputs::Given;
+use self::inputs::Source;
 use self::pipeline::{Pipeline, Wanted};
 pub(crate) use self::pipeline::{batches, default_batch, finished};
 pub(crate) use self::stage::{Part, Stage, reason};
 use crate::bundle::{Bundle, GeneratorPart, Network};
 use crate::error::Error;
 use crate::logits::{Logits, RowShape};
-use crate::onnx::{Join, adapter_model, describe, join, levels_model};
+use crate::onnx::{Join, NotJoinable, adapter_model, describe, join, levels_model};
 use crate::runtime::Runtime;
 
 /// Where networks run.
@@ -167,26 +173,7 @@ impl Scorer {
         runtime: &Runtime,
         settings: &RunSettings,
     ) -> Result<Self, Error> {
-        let outputs = &bundle.manifest().classifier.outputs;
-        let labels = bundle.labels().len();
-        let conditional = bundle.classes().is_some();
-        let mut names = vec![
-            (outputs.class.as_str(), CLASS.to_owned(), labels),
-            (outputs.real.as_str(), REAL.to_owned(), 1),
-        ];
-        if let (Some(fake), true) = (&outputs.fake_class, conditional) {
-            names.push((fake.as_str(), FAKE_CLASS.to_owned(), labels));
-        }
-        let sets = bundle.label_sets().map_or(0, |sets| sets.outputs());
-        if let Some(joint) = &bundle.manifest().classifier.joint {
-            names.push((joint.output.as_str(), JOINT.to_owned(), sets));
-            let fixed = |member| format!("{JOINT}/{member}");
-            names.extend(
-                (0..)
-                    .zip(members)
-                    .map(|(at, own)| (own.as_str(), fixed(at), sets)),
-            );
-        }
+        let names = output_names(bundle, members);
         let joined = match settings.wiring {
             Wiring::Joined => joined(bundle, &names),
             Wiring::Chained => None,
@@ -211,12 +198,7 @@ impl Scorer {
         }
         let entry = &bundle.manifest().generator;
         let pipeline = Pipeline::new(runtime, settings, &parts, entry, common_batch(bundle)?)?;
-        let shape = RowShape {
-            labels,
-            conditional,
-            joint: sets,
-            members: members.len(),
-        };
+        let shape = row_shape(bundle, members.len());
         Ok(Self {
             pipeline,
             wanted,
@@ -251,8 +233,11 @@ impl Scorer {
         let mut logits = Logits::zeros(self.shape, requested.numbers.len());
         let width = self.shape.width();
         let parts = batches(logits.values_mut(), self.batch() * width);
-        self.pipeline
-            .run(requested, &self.wanted, self.device, &|batch, outputs| {
+        self.pipeline.run(
+            Source::Drawn(requested),
+            &self.wanted,
+            self.device,
+            &|batch, outputs| {
                 let mut rows = parts[batch].lock().unwrap_or_else(PoisonError::into_inner);
                 for (row, out) in rows.chunks_exact_mut(width).enumerate() {
                     let outputs = outputs.iter().zip(&self.wanted);
@@ -261,27 +246,68 @@ impl Scorer {
                     self.shape.fill(out, own);
                 }
                 Ok(())
-            })?;
+            },
+        )?;
         Ok(logits)
     }
 }
 
+/// Outputs of the classifier, each with its name in the joined graph and its values per item.
+fn output_names<'b>(bundle: &'b Bundle, members: &'b [String]) -> Vec<(&'b str, String, usize)> {
+    let outputs = &bundle.manifest().classifier.outputs;
+    let labels = bundle.labels().len();
+    let conditional = bundle.classes().is_some();
+    let mut names = vec![
+        (outputs.class.as_str(), CLASS.to_owned(), labels),
+        (outputs.real.as_str(), REAL.to_owned(), 1),
+    ];
+    if let (Some(fake), true) = (&outputs.fake_class, conditional) {
+        names.push((fake.as_str(), FAKE_CLASS.to_owned(), labels));
+    }
+    let sets = bundle.label_sets().map_or(0, |sets| sets.outputs());
+    if let Some(joint) = &bundle.manifest().classifier.joint {
+        names.push((joint.output.as_str(), JOINT.to_owned(), sets));
+        let fixed = |member| format!("{JOINT}/{member}");
+        names.extend(
+            (0..)
+                .zip(members)
+                .map(|(at, own)| (own.as_str(), fixed(at), sets)),
+        );
+    }
+    names
+}
+
+/// What a row of a bundle's logits holds.
+fn row_shape(bundle: &Bundle, members: usize) -> RowShape {
+    RowShape {
+        labels: bundle.labels().len(),
+        conditional: bundle.classes().is_some(),
+        joint: bundle.label_sets().map_or(0, |sets| sets.outputs()),
+        members,
+    }
+}
+
 fn joined<'a>(bundle: &'a Bundle, names: &[(&str, String, usize)]) -> Option<Part<'a>> {
+    let file = format!("{} + {}", bundle.generator().file, bundle.classifier().file);
+    let bytes = join_networks(bundle, names);
+    bytes.ok().map(|bytes| Part::made(&file, bytes, "", ""))
+}
+
+/// Generator and classifier as one file.
+fn join_networks(bundle: &Bundle, names: &[(&str, String, usize)]) -> Result<Vec<u8>, NotJoinable> {
     let outputs: Vec<(&str, &str)> = names
         .iter()
         .map(|(own, fixed, _)| (*own, fixed.as_str()))
         .collect();
     let manifest = bundle.manifest();
-    let bytes = join(Join {
+    join(Join {
         generator: &bundle.generator().model,
         classifier: &bundle.classifier().model,
         adapter: bundle.adapter(),
         generator_output: &manifest.generator.output.name,
         classifier_input: &manifest.classifier.input.name,
         outputs: &outputs,
-    });
-    let file = format!("{} + {}", bundle.generator().file, bundle.classifier().file);
-    bytes.ok().map(|bytes| Part::made(&file, bytes, "", ""))
+    })
 }
 
 fn chained(bundle: &Bundle) -> Vec<Part<'_>> {
@@ -354,16 +380,25 @@ impl Renderer {
 
     /// The items of the requested proposals: points, or picture levels with channels last.
     pub fn render(&self, requested: Requested<'_>) -> Result<Vec<f32>, Error> {
+        self.items(Source::Drawn(requested))
+    }
+
+    /// The items of given latents.
+    pub fn render_given(&self, given: Given<'_>) -> Result<Vec<f32>, Error> {
+        self.items(Source::Given(given))
+    }
+
+    fn items(&self, source: Source<'_>) -> Result<Vec<f32>, Error> {
         let size = self.item_size();
-        let mut items = vec![0.0; requested.numbers.len() * size];
+        let mut items = vec![0.0; source.len() * size];
         let parts = batches(&mut items, self.pipeline.batch * size);
         self.pipeline
-            .run(requested, &self.wanted, self.device, &|batch, outputs| {
+            .run(source, &self.wanted, self.device, &|batch, outputs| {
                 if let Some(at) = outputs[0].iter().position(|value| !value.is_finite()) {
                     let row = batch * self.pipeline.batch + at / size;
                     return Err(Error::network(format!(
                         "the generator's output for proposal {} is not a number",
-                        requested.numbers[row]
+                        source.numbers()[row]
                     )));
                 }
                 let mut part = parts[batch].lock().unwrap_or_else(PoisonError::into_inner);

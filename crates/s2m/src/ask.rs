@@ -102,6 +102,13 @@ impl Ask {
         self
     }
 
+    /// Moves each sample so many steps along the gradient after it was drawn.
+    #[must_use]
+    pub fn moves(mut self, steps: NonZeroUsize) -> Self {
+        self.settings.moves = Some(steps);
+        self
+    }
+
     /// Most proposals that may be scored.
     #[must_use]
     pub fn max_calls(mut self, calls: usize) -> Self {
@@ -279,10 +286,10 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// Their rows among the proposals of the query: numbers of the seed's proposals, without adaptation.
+    /// Their rows among the proposals of the query: numbers of the seed's proposals, without adaptation. Of samples that
+    /// were moved they are those that they started from.
     pub fn rows(&self) -> Result<Vec<u64>, Error> {
-        let kept = &self.drawing.kept;
-        Ok(kept.read(0..kept.len())?)
+        self.drawing.starts()
     }
 
     /// The class that a conditional generator is given for a row.
@@ -304,7 +311,8 @@ impl Selected {
     /// Makes the items.
     pub fn samples(&self, progress: &dyn Progress) -> Result<Samples, Error> {
         let maker = Maker::open(&self.session)?;
-        let (pool, target) = (&self.pool, &self.drawing.target);
-        maker.collect(pool, target, &self.rows()?, progress)
+        let (pool, target) = (self.drawing.pool(&self.pool), &self.drawing.target);
+        let kept = &self.drawing.kept;
+        maker.collect(pool, target, &kept.read(0..kept.len())?, progress)
     }
 }

@@ -13,6 +13,7 @@ use s2m_model::disk::Column;
 use crate::adapt::{Record, missing_part};
 use crate::draw::{Drawn, Target, Watch, draw_watched};
 use crate::error::Error;
+use crate::moves::{self, Moved, MovesRecord};
 use crate::pool::Pool;
 use crate::presence;
 use crate::progress::Progress;
@@ -73,10 +74,11 @@ impl<'j> Job<'j> {
             others,
         } = self;
         let settings = &session.settings;
-        let mut goal = session.goal(samples);
+        let mut goal = session.goal(moves::with_pilots(settings, samples));
         if settings.max_calls.is_some() {
             // What the search has spent is gone.
             goal.max_calls = goal.max_calls.saturating_sub(target.searched);
+            goal.max_calls = moves::within(settings, samples, goal.max_calls)?;
         }
         if let Some(cause) = target.refused.take() {
             let refusal = Refusal {
@@ -94,7 +96,13 @@ impl<'j> Job<'j> {
             outcome,
             kept,
             log_weights,
-        } = draw_watched(pool, &mut target, (settings.sampler, goal), watch, progress)?;
+        } = draw_watched(
+            pool,
+            &mut target,
+            (settings.sampler, goal),
+            watch.filter(|_| session.tells_early()),
+            progress,
+        )?;
         let mut drawn = outcome.map_err(|failure| {
             let failure = failure.after(target.searched);
             Refusal::of(failure, &target.weighting, settings.sampler)
@@ -105,7 +113,18 @@ impl<'j> Job<'j> {
         if let Some(missing) = missing {
             drawn.error = drawn.error.with_missing(missing);
         }
-        let (purity, between) = purity::predicted(pool, &target, &kept)?;
+        let moved = moves::move_samples((session, pool), &target, &kept, samples, progress)?;
+        let (kept, moved) = match moved {
+            None => (kept, None),
+            Some((rows, moved)) => {
+                drawn.samples = rows.len();
+                drawn.duplicates = moved.record.duplicates;
+                drawn.error.warnings = moves::warnings(drawn.error.warnings, &moved.record);
+                (rows, Some(moved))
+            }
+        };
+        let seen = moved.as_ref().map_or(&*pool, |moved| &moved.pool);
+        let (purity, between) = purity::predicted(seen, &target, &kept)?;
         if let Some(refusal) = presence::refuse_impure(&target.weighting, between.value, settings) {
             return Err(refusal.into());
         }
@@ -113,8 +132,9 @@ impl<'j> Job<'j> {
         log_weights.check()?;
         let reach = Reach::of(&session.bundle, pool, &target, log_weights.len())?;
         let shared = match others {
-            Some(others) => others.count(&kept.read(0..kept.len())?),
-            None => 0,
+            // A sample that was moved is no proposal that another query could have.
+            Some(others) if moved.is_none() => others.count(&kept.read(0..kept.len())?),
+            _ => 0,
         };
         let drawing = Drawing {
             from_bank: match &adaptation {
@@ -134,6 +154,7 @@ impl<'j> Job<'j> {
             reach,
             shared,
             adaptation,
+            moved,
         };
         Ok((drawing, pool))
     }
@@ -159,12 +180,26 @@ pub(crate) struct Drawing {
     /// Samples that are samples of other queries too.
     shared: usize,
     adaptation: Option<Record>,
+    moved: Option<Moved>,
     from_bank: usize,
     class_rule: Option<RuleName>,
     max_calls: usize,
 }
 
 impl Drawing {
+    /// The pool that holds the kept rows; it is given the one that was drawn from.
+    pub(crate) fn pool<'p>(&'p self, drawn_from: &'p Pool) -> &'p Pool {
+        self.moved.as_ref().map_or(drawn_from, |moved| &moved.pool)
+    }
+
+    /// The rows that were drawn, before anything was moved.
+    pub(crate) fn starts(&self) -> Result<Vec<u64>, Error> {
+        match &self.moved {
+            Some(moved) => Ok(moved.starts.clone()),
+            None => Ok(self.kept.read(0..self.kept.len())?),
+        }
+    }
+
     /// Everything about the draw, which took so long.
     pub(crate) fn report(&self, session: &Session, seconds: f64) -> Report {
         let Self { target, drawn, .. } = self;
@@ -172,7 +207,9 @@ impl Drawing {
         let (bundle, settings) = (&session.bundle, &session.settings);
         let names = bundle.labels();
         let samples = drawn.samples;
-        let generator_calls = target.searched + target.rows;
+        let moves = self.moved.as_ref().map(|moved| moved.record.clone());
+        let calls = moves.as_ref().map_or(0, MovesRecord::calls);
+        let generator_calls = target.searched + target.rows + calls;
         Report {
             model: bundle.manifest().name.clone(),
             bundle_hash: bundle.hash().to_owned(),
@@ -222,6 +259,7 @@ impl Drawing {
             reach: self.reach,
             duplicates: drawn.duplicates + self.shared,
             adaptation: self.adaptation.clone(),
+            moves,
             shared: Shared::of(target, names),
             details: Details::from(&drawn.info),
             warnings: self.warnings(session),

@@ -204,6 +204,7 @@ impl Run {
             ..record.settings.clone()
         };
         settings.overrides.purity = None;
+        settings.moves = None;
         settings.overrides.floor = Some(record.calibration.floor);
         let session = Session::open(bundle, machine, &settings, None)?;
         let used = record
@@ -329,7 +330,12 @@ fn by_a_run(
     let mut explained = run.explain(request.proposal)?;
     let sample = sample_of(request.proposal, &folder.join("metadata.csv"))?;
     explained.verdict = match sample {
-        Some(row) => format!("kept: it is sample {row} of the run in `{}`", folder.display()),
+        Some(row) => {
+            let moved = record.settings.moves.map_or(String::new(), |steps| {
+                format!("; that sample was moved from here by {steps} steps along the gradient, so that other numbers hold for it")
+            });
+            format!("kept: it is sample {row} of the run in `{}`{moved}", folder.display())
+        }
         None if explained.accepted => {
             "not in the run: `reject` would have kept it, but the run had all its samples before it came".to_owned()
         }

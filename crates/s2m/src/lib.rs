@@ -46,6 +46,7 @@ pub mod mine;
 mod mixture_bytes;
 pub mod model;
 pub mod models;
+pub mod moves;
 pub mod neighbours;
 pub mod output;
 mod pace;

@@ -22,6 +22,7 @@ use s2m_model::runtime::Runtime;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::moves::MovedRows;
 use crate::pace::Pace;
 use crate::progress::Progress;
 
@@ -169,6 +170,8 @@ pub struct Pool {
     /// First row of each origin; the last one goes on as far as is asked for.
     origins: Vec<(usize, Origin)>,
     rule: ClassRule,
+    /// Where rows are of latents that are no proposals: all of them are.
+    moved: Option<MovedRows>,
     shape: RowShape,
     /// Numbers of the rows so far.
     values: Column<f32>,
@@ -200,6 +203,7 @@ impl Pool {
             log_ratios: Column::new(scratch),
             scratch: scratch.clone(),
             rule,
+            moved: None,
             bank: None,
             journal: None,
             scorer: None,
@@ -236,6 +240,27 @@ impl Pool {
     pub fn with_first_rows(mut self, rows: &Logits) -> Result<Self, Error> {
         self.append(rows.values())?;
         Ok(self)
+    }
+
+    /// Latents with their logits, in the place of proposals.
+    pub(crate) fn with_moved(mut self, moved: MovedRows, rows: &Logits) -> Result<Self, Error> {
+        self.moved = Some(moved);
+        self.values.append(rows.values())?;
+        Ok(self)
+    }
+
+    /// The latents of a pool that has no proposals.
+    pub(crate) fn moved(&self) -> Option<&MovedRows> {
+        self.moved.as_ref()
+    }
+
+    /// Stage and number of the proposal that a row is, or started from.
+    pub(crate) fn start(&self, row: u64) -> (u16, u64) {
+        if let Some(moved) = &self.moved {
+            return moved.start(row);
+        }
+        let (origin, number) = self.place(row);
+        (origin.proposals.stage(), number)
     }
 
     /// Takes the first rows from a bank of this model and seed.
@@ -377,15 +402,20 @@ impl Pool {
 
     /// The class of a row's proposal, for a conditional generator.
     pub fn class(&self, row: u64) -> Option<u32> {
+        if let Some(moved) = &self.moved {
+            return moved.class(row);
+        }
         let (origin, number) = self.place(row);
         self.rule.class(&origin.proposals, number)
     }
 
     /// Whether some rows come from anything but the prior.
     pub fn is_adapted(&self) -> bool {
-        self.origins
-            .iter()
-            .any(|(_, origin)| origin.mixture.is_some())
+        let adapted = |(_, origin): &(usize, Origin)| origin.mixture.is_some();
+        match &self.moved {
+            Some(moved) => moved.adapted,
+            None => self.origins.iter().any(adapted),
+        }
     }
 
     /// Rows that begin with this one and come from one origin: that origin, and their numbers there.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapt::Record;
 use crate::draw::{Claim, Target};
+use crate::moves::MovesRecord;
 pub use crate::pool::RuleName;
 use crate::reach::Reach;
 use crate::refusal::Refusal;
@@ -47,7 +48,7 @@ pub struct Report {
     pub versions: BTreeMap<String, String>,
     /// Samples written.
     pub samples: usize,
-    /// Proposals scored: pilot, search and sampling.
+    /// Proposals scored: pilot, search and sampling; a gradient of moves counts as three.
     pub generator_calls: usize,
     /// Of these, proposals that a bank had scored before.
     pub from_bank: usize,
@@ -95,6 +96,9 @@ pub struct Report {
     /// What adaptation of the latent distribution did; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptation: Option<Record>,
+    /// How samples were moved along the gradient; absent where they were not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves: Option<MovesRecord>,
     /// What other queries had taken of the shared proposals; absent where the query was drawn alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared: Option<Shared>,

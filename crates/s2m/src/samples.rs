@@ -187,10 +187,10 @@ impl Known {
         let query = target.weighting.query();
         let item = item_posterior(target, row, evidence)?;
         let labels = evidence.class_logits.len();
-        let (origin, proposal) = pool.place(row);
+        let (stage, proposal) = pool.start(row);
         Ok(Self {
             proposal,
-            stage: pool.is_adapted().then(|| origin.proposals.stage()),
+            stage: pool.is_adapted().then_some(stage),
             log_weight: log_weight(target, row, evidence)?,
             posteriors: (0..labels)
                 .map(|label| item.label_posterior(query, label))
@@ -227,6 +227,9 @@ impl Maker {
 
     /// Items of the first rows, as many as come from one origin; at least one where there are any.
     pub(crate) fn make(&self, pool: &Pool, rows: &[u64]) -> Result<Vec<f32>, Error> {
+        if let Some(moved) = pool.moved() {
+            return Ok(moved.render(&self.renderer, rows)?);
+        }
         let (origin, numbers, _) = pool.same_origin(rows);
         let classes = rows[..numbers.len()].iter();
         let classes: Vec<u32> = classes.filter_map(|&row| pool.class(row)).collect();

@@ -126,7 +126,7 @@ impl Ask {
         let rows = drawing.kept.read(0..drawing.kept.len())?;
         let samples = scored
             .maker
-            .collect(pool, &drawing.target, &rows, progress)?;
+            .collect(drawing.pool(pool), &drawing.target, &rows, progress)?;
         let report = drawing.report(&session, started.elapsed().as_secs_f64());
         Ok(Draw { samples, report })
     }

@@ -10,7 +10,7 @@ use s2m_core::samplers::{Goal, PILOT_BUDGET};
 use s2m_model::bank::Bank;
 use s2m_model::bundle::{Bundle, sha256};
 use s2m_model::disk::Scratch;
-use s2m_model::networks::RunSettings;
+use s2m_model::networks::{Gradients, RunSettings};
 use s2m_model::runtime::Runtime;
 
 use crate::cover;
@@ -46,6 +46,8 @@ pub struct Session {
     pub settings: SampleSettings,
     /// Seed of the proposals.
     pub seed: u64,
+    /// The networks with their derivative, where samples are moved.
+    pub(crate) gradients: Option<Arc<Gradients>>,
     /// Where numbers go that memory does not hold.
     pub(crate) scratch: Scratch,
     bank: Option<PathBuf>,
@@ -64,9 +66,15 @@ impl Session {
             .map(|folder| open_bank(folder, bundle, settings.seed))
             .transpose()?;
         let (bank_seed, bank_rows) = opened.map_or((0, 0), |bank| (bank.info().seed, bank.len()));
+        let runtime = Runtime::load(machine.onnxruntime)?;
+        // What has no gradient is said before any work is done.
+        let gradients = settings
+            .moves
+            .map(|_| Gradients::open(bundle, &runtime, &machine.run));
         Ok(Self {
             bundle: Arc::clone(bundle),
-            runtime: Runtime::load(machine.onnxruntime)?,
+            gradients: gradients.transpose()?.map(Arc::new),
+            runtime,
             run: machine.run,
             settings: settings.clone(),
             seed: settings.seed.unwrap_or(bank_seed),
@@ -81,6 +89,11 @@ impl Session {
     pub(crate) fn at_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
+    }
+
+    /// Whether samples can be told of before the draw is done.
+    pub(crate) fn tells_early(&self) -> bool {
+        self.settings.sampler.tells_early() && self.settings.moves.is_none()
     }
 
     /// How a query weighs under these settings.

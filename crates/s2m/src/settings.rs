@@ -1,5 +1,7 @@
 //! What a person can choose about a draw. Each choice carries only the options that it uses.
 
+use std::num::NonZeroUsize;
+
 use s2m_model::manifest::PosteriorName;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,9 @@ pub struct SampleSettings {
     pub overrides: Overrides,
     /// Which class a conditional generator is asked for.
     pub classes: ClassChoice,
+    /// Steps along the gradient that each sample takes after it was drawn; none for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves: Option<NonZeroUsize>,
     /// Whether latents are written too.
     pub latents: bool,
     /// How the latent distribution is adapted to the query first.
@@ -49,6 +54,7 @@ impl Default for SampleSettings {
             calibration: CalibrationChoice::Bundle,
             overrides: Overrides::default(),
             classes: ClassChoice::Best,
+            moves: None,
             latents: false,
             adapt: AdaptChoice::None,
         }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use s2m_core::samplers::Failure;
+use s2m_core::setting::Setting;
 
 use crate::ask::Ask;
 use crate::draw::{Target, look};
@@ -69,6 +70,13 @@ impl Stream {
         let started = Instant::now();
         let session = ask.session()?;
         session.settings.sampler.check_endless()?;
+        if session.settings.moves.is_some() {
+            return Err(Error::Setting(format!(
+                "{} fixes the size of its steps on samples that are drawn last, and a stream has no end\nhint: leave {} out",
+                Setting("moves"),
+                Setting("moves")
+            )));
+        }
         let Some(samples) = NonZeroUsize::new(batch.max(PILOT_SAMPLES)).filter(|_| batch > 0)
         else {
             return Err(Error::Setting(

@@ -54,6 +54,7 @@ pub struct Typed {
     pub tv: Option<f64>,
     pub steps: Option<NonZeroUsize>,
     pub unique: bool,
+    pub moves: Option<NonZeroUsize>,
     pub max_calls: Option<NonZeroUsize>,
     pub classes: Option<ClassChoice>,
     pub latents: bool,
@@ -131,6 +132,7 @@ impl Typed {
                 purity: self.purity,
             },
             classes: self.classes.unwrap_or(own.classes),
+            moves: self.moves,
             latents: self.latents,
             adapt: self.adapt()?,
         })
@@ -203,7 +205,7 @@ const COUNT: &str = "a whole number, at least 1";
 const NUMBER: &str = "a number";
 
 /// What every setting must be.
-const WANTED: [(&str, &str); 24] = [
+const WANTED: [(&str, &str); 25] = [
     ("seed", "a whole number, at least 0"),
     ("sampler", samplers::NAMED),
     ("adapt", "`none`, `once`, `repeat` or `adaptive`"),
@@ -212,6 +214,7 @@ const WANTED: [(&str, &str); 24] = [
     ("calibration", "`bundle`, `paper` or `none`"),
     ("classes", "`best` or `first`"),
     ("steps", COUNT),
+    ("moves", COUNT),
     ("max_calls", COUNT),
     ("pilots", COUNT),
     ("pilot_steps", COUNT),

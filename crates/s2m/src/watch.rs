@@ -87,11 +87,11 @@ impl Ask {
             Ok(())
         };
         let (drawing, pool) = job.draw_watched(Some(&mut tell), progress)?;
-        if !self.settings().sampler.tells_early() {
+        if !session.tells_early() {
             let rows = drawing.kept.read(0..drawing.kept.len())?;
             for rows in rows.chunks(together) {
                 see(News::Accepted(maker.collect(
-                    pool,
+                    drawing.pool(pool),
                     &drawing.target,
                     rows,
                     progress,

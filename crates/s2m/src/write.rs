@@ -55,7 +55,7 @@ pub(crate) fn write_folder(
     };
     let writer = SampleWriter {
         session,
-        pool,
+        pool: drawing.pool(pool),
         target: &drawing.target,
         staging,
         folder,
@@ -148,6 +148,10 @@ impl SampleWriter<'_> {
             let most = (MAX_HELD / latent.size().max(1)).max(1);
             for first in (0..kept.len()).step_by(most) {
                 let numbers = kept.read(first..kept.len().min(first + most))?;
+                if let Some(moved) = self.pool.moved() {
+                    writer.append(&moved.input(&numbers, input, latents))?;
+                    continue;
+                }
                 let mut left = numbers.as_slice();
                 while !left.is_empty() {
                     let (origin, own_numbers, rest) = self.pool.same_origin(left);

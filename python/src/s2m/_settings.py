@@ -47,6 +47,7 @@ class Settings(Adapting, total=False):
     tv: float | None
     steps: int | None
     unique: bool
+    moves: int | None
     classes: Literal["best", "first"]
     max_calls: int | None
 

@@ -28,6 +28,7 @@ const EXAMPLES: &str = "Examples:
   s2m sample faces.s2m Smiling --sampler mh --steps 100 --out paper
   s2m sample faces.s2m --all-joint -n 1000 --out balanced --bank bank
   s2m sample faces.s2m \"Bald + Smiling - Male\" -n 1000 --adapt adaptive --out rare
+  s2m sample faces.s2m \"Bald + Smiling - Male\" -n 1000 --adapt adaptive --tv 0.1 --moves 20 --out rare
 
 Queries:
   A + B, A & B, A and B   both            A - B           A and not B
@@ -86,6 +87,10 @@ pub(crate) struct SampleArgs {
     /// Refuse to take a proposal twice, for `resample`
     #[arg(long)]
     unique: bool,
+
+    /// Steps along the gradient that each item takes after it was drawn; the target stays what it is
+    #[arg(long, value_name = "N", value_parser = count)]
+    moves: Option<NonZeroUsize>,
 
     /// Seed; the same seed, device and versions give the same items [default: 0, or the bank's]
     #[arg(long, value_name = "S")]
@@ -150,6 +155,7 @@ impl SampleArgs {
             tv: self.tv,
             steps: self.steps,
             unique: self.unique,
+            moves: self.moves,
             max_calls: self.max_calls,
             classes: Some(match self.classes {
                 ClassName::Best => ClassChoice::Best,
@@ -265,6 +271,16 @@ fn tell(report: &Report, streams: &mut Streams<'_>) -> Result<()> {
         100.0 * report.predicted_purity,
         report.seconds
     )?;
+    if let Some(moves) = &report.moves {
+        writeln!(
+            streams.err,
+            "  moved {} steps each, {:.0} % of them taken; {} items stand where they stood, {} repeat another",
+            moves.steps,
+            100.0 * moves.acceptance,
+            moves.unmoved,
+            moves.duplicates
+        )?;
+    }
     if let Some(record) = &report.adaptation {
         tell_stages(record, streams)?;
     }

@@ -63,6 +63,26 @@ fn a_bank_that_was_killed_again_and_again_ends_with_the_same_bytes() {
     assert!(contents(&whole) == contents(&bank), "the banks differ");
 }
 
+/// Moves are made again from the start: they follow the draw, which is kept.
+#[test]
+fn moves_that_were_killed_end_with_the_same_bytes() {
+    let root = tempfile::tempdir().unwrap();
+    let draw = |out| {
+        let query = ["sample", "gaussians", "A - B", "-n", "3000", "--seed", "2"];
+        [&query[..], &["--moves", "20", "--out", out]].concat()
+    };
+    assert_eq!(run(root.path(), &draw("whole")).code, 0);
+    let mut kills = 0;
+    for bytes in [1, 400_000] {
+        kills += usize::from(killed(root.path(), &draw("out"), "out.partial", bytes));
+    }
+    let ran = run(root.path(), &draw("out"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(kills >= 1, "runs were really interrupted: {kills}");
+    let (whole, out) = (root.path().join("whole"), root.path().join("out"));
+    assert!(contents(&whole) == contents(&out), "the draws differ");
+}
+
 #[test]
 fn a_draw_that_was_killed_goes_on_and_ends_with_the_same_bytes() {
     let root = tempfile::tempdir().unwrap();

@@ -11,6 +11,7 @@ mod faults;
 mod hostile;
 mod interruption;
 mod memory;
+mod moves;
 mod output;
 mod serve;
 mod together;

@@ -1,6 +1,9 @@
 //! What goes wrong between a proposal number and its logits.
 
+use s2m_core::setting::Setting;
+
 use crate::error::Error;
+use crate::onnx::NotJoinable;
 
 /// Most numbers that one input or output of a batch may have: 1 GiB.
 pub(crate) const MAX_BATCH_NUMBERS: usize = 1 << 28;
@@ -35,5 +38,21 @@ pub(crate) fn wrong_size(
 ) -> Error {
     Error::network(format!(
         "`{file}`: output `{output}` has {found} values for {items} items; the bundle promises {wanted} for each"
+    ))
+}
+
+/// Of networks that cannot be made one, which a gradient needs.
+pub(super) fn not_one(why: &NotJoinable) -> Error {
+    Error::unsupported(format!(
+        "moves need generator and classifier in one graph: {why}\nhint: leave {} out",
+        Setting("moves")
+    ))
+}
+
+/// Of networks without a gradient.
+pub(super) fn no_gradient(file: &str, why: &Error) -> Error {
+    Error::unsupported(format!(
+        "`{file}`: {why}\nhint: leave {} out",
+        Setting("moves")
     ))
 }

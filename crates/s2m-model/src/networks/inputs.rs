@@ -1,11 +1,78 @@
 //! Latents and classes of a batch, as the generator's input tensors.
 
+use std::ops::Range;
+
 use ort::session::SessionInputValue;
 use ort::value::TensorRef;
 
 use super::Requested;
 use crate::latents::LatentSource;
 use crate::manifest::{ClassForm, GeneratorEntry, LatentEntry, Prior};
+use crate::onnx::proto::data_type;
+
+/// Latents that are not drawn but given: rows of all inputs' numbers, one input after the other, as the generator
+/// takes them.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// A row of numbers for each item.
+    pub latents: &'a [f32],
+    /// The proposal that each comes from, for messages.
+    pub numbers: &'a [u64],
+    /// Class of each; empty for an unconditional generator.
+    pub classes: &'a [u32],
+}
+
+/// What a network is run on.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// Latents by proposal numbers.
+    Drawn(Requested<'a>),
+    /// Latents themselves.
+    Given(Given<'a>),
+}
+
+impl<'a> Source<'a> {
+    /// Items wanted.
+    pub(super) fn len(self) -> usize {
+        self.numbers().len()
+    }
+
+    /// The proposal behind each item.
+    pub(super) fn numbers(self) -> &'a [u64] {
+        match self {
+            Self::Drawn(requested) => requested.numbers,
+            Self::Given(given) => given.numbers,
+        }
+    }
+
+    fn classes(self) -> &'a [u32] {
+        match self {
+            Self::Drawn(requested) => requested.classes,
+            Self::Given(given) => given.classes,
+        }
+    }
+
+    /// Some of the items.
+    pub(super) fn part(self, rows: Range<usize>) -> Self {
+        let numbers = &self.numbers()[rows.clone()];
+        let classes = self.classes().get(rows.clone()).unwrap_or_default();
+        match self {
+            Self::Drawn(requested) => Self::Drawn(Requested {
+                numbers,
+                classes,
+                ..requested
+            }),
+            Self::Given(given) => {
+                let width = given.latents.len() / given.numbers.len().max(1);
+                Self::Given(Given {
+                    latents: &given.latents[rows.start * width..rows.end * width],
+                    numbers,
+                    classes,
+                })
+            }
+        }
+    }
+}
 
 /// The generator's inputs for one batch.
 #[derive(Debug)]
@@ -62,7 +129,25 @@ impl Inputs {
 
     /// Puts the latents and classes of the requested proposals in front, and zeros behind them: a
     /// network that mixes rows must at least give the same again.
-    pub(super) fn fill(&mut self, requested: Requested<'_>) {
+    pub(super) fn fill(&mut self, source: Source<'_>) {
+        match source {
+            Source::Drawn(requested) => self.draw(requested),
+            Source::Given(given) => self.take(given),
+        }
+        for latent in &mut self.latents {
+            latent.values[source.len() * latent.size..].fill(0.0);
+        }
+        if let Some(class) = &mut self.class {
+            class.one_hot.fill(0.0);
+            class.index.fill(0);
+            for (row, &value) in source.classes().iter().enumerate() {
+                class.index[row] = i64::from(value);
+                class.one_hot[row * class.classes + value as usize] = 1.0;
+            }
+        }
+    }
+
+    fn draw(&mut self, requested: Requested<'_>) {
         for (input, latent) in self.latents.iter_mut().enumerate() {
             let source = LatentSource {
                 proposals: requested.proposals,
@@ -72,16 +157,35 @@ impl Inputs {
                 size: latent.size,
             };
             source.fill(requested.numbers, &mut latent.values);
-            latent.values[requested.numbers.len() * latent.size..].fill(0.0);
         }
-        if let Some(class) = &mut self.class {
-            class.one_hot.fill(0.0);
-            class.index.fill(0);
-            for (row, &value) in requested.classes.iter().enumerate() {
-                class.index[row] = i64::from(value);
-                class.one_hot[row * class.classes + value as usize] = 1.0;
+    }
+
+    fn take(&mut self, given: Given<'_>) {
+        let width: usize = self.latents.iter().map(|latent| latent.size).sum();
+        let mut first = 0;
+        for latent in &mut self.latents {
+            let rows = given.latents.chunks_exact(width);
+            for (row, own) in rows.zip(latent.values.chunks_exact_mut(latent.size)) {
+                own.copy_from_slice(&row[first..first + latent.size]);
             }
+            first += latent.size;
         }
+    }
+
+    /// Name, sizes and type of every input, the type as the file format numbers it.
+    pub(super) fn shapes(&self, batch: usize) -> Vec<(String, Vec<usize>, i32)> {
+        let latents = self.latents.iter().map(|latent| {
+            let sizes = [&[batch], latent.shape.as_slice()].concat();
+            (latent.name.clone(), sizes, data_type::FLOAT)
+        });
+        let class = self.class.iter().map(|class| match class.form {
+            ClassForm::Index => (class.name.clone(), vec![batch], data_type::INT64),
+            ClassForm::OneHot => {
+                let sizes = vec![batch, class.classes];
+                (class.name.clone(), sizes, data_type::FLOAT)
+            }
+        });
+        latents.chain(class).collect()
     }
 
     pub(super) fn tensors(&self, batch: usize) -> Result<Vec<InputTensor<'_>>, ort::Error> {

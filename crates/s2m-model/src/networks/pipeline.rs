@@ -8,9 +8,9 @@ use ort::session::SessionInputValue;
 use ort::value::DynValue;
 
 use super::error::{check_batch, failed, wrong_size};
-use super::inputs::Inputs;
+use super::inputs::{Inputs, Source};
 use super::stage::{Part, Stage, reason};
-use super::{Device, Requested, RunSettings};
+use super::{Device, RunSettings};
 use crate::error::Error;
 use crate::manifest::{GeneratorEntry, LatentEntry};
 use crate::runtime::Runtime;
@@ -66,11 +66,21 @@ type Outputs<'a> = &'a [&'a [f32]];
 /// Whether they could be taken in.
 type Stored = Result<(), Error>;
 
-impl Pipeline {
-    pub(super) fn new(
-        runtime: &Runtime,
+/// How many copies of networks run, and how.
+pub(super) struct Copies {
+    /// Items per call.
+    pub(super) batch: usize,
+    /// Copies.
+    pub(super) count: usize,
+    /// Cores of each.
+    pub(super) threads: usize,
+}
+
+impl Copies {
+    /// For networks of so many bytes.
+    pub(super) fn of(
         settings: &RunSettings,
-        parts: &[Part<'_>],
+        bytes: usize,
         entry: &GeneratorEntry,
         fixed_batch: Option<usize>,
     ) -> Result<Self, Error> {
@@ -84,7 +94,6 @@ impl Pipeline {
             .batch
             .map(|batch| batch.get().saturating_add(LANES - 1) / LANES * LANES);
         let batch = check_batch(fixed_batch.unwrap_or(asked.unwrap_or(default)), largest)?;
-        let bytes: usize = parts.iter().map(|part| part.bytes().len()).sum();
         // More copies than cores would only take memory.
         let threads = settings.threads.min(RunSettings::default().threads).get();
         let wanted = match settings.device {
@@ -97,7 +106,28 @@ impl Pipeline {
         } else {
             1
         };
-        let threads = threads / copies;
+        Ok(Self {
+            batch,
+            count: copies,
+            threads: threads / copies,
+        })
+    }
+}
+
+impl Pipeline {
+    pub(super) fn new(
+        runtime: &Runtime,
+        settings: &RunSettings,
+        parts: &[Part<'_>],
+        entry: &GeneratorEntry,
+        fixed_batch: Option<usize>,
+    ) -> Result<Self, Error> {
+        let bytes: usize = parts.iter().map(|part| part.bytes().len()).sum();
+        let Copies {
+            batch,
+            count,
+            threads,
+        } = Copies::of(settings, bytes, entry, fixed_batch)?;
         let worker = || {
             let stages = parts
                 .iter()
@@ -108,9 +138,7 @@ impl Pipeline {
                 inputs: Inputs::new(entry, batch),
             }))
         };
-        let workers = (0..copies)
-            .map(|_| worker())
-            .collect::<Result<_, Error>>()?;
+        let workers = (0..count).map(|_| worker()).collect::<Result<_, Error>>()?;
         Ok(Self { workers, batch })
     }
 
@@ -122,12 +150,12 @@ impl Pipeline {
     /// its outputs.
     pub(super) fn run(
         &self,
-        requested: Requested<'_>,
+        source: Source<'_>,
         wanted: &Wanted,
         device: Device,
         store: &(dyn Fn(usize, Outputs<'_>) -> Stored + Sync),
     ) -> Result<(), Error> {
-        let batches = requested.numbers.len().div_ceil(self.batch);
+        let batches = source.len().div_ceil(self.batch);
         let next = AtomicUsize::new(0);
         let work = |worker: &Mutex<Worker>| -> Result<(), Error> {
             let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,12 +165,8 @@ impl Pipeline {
                     return Ok(());
                 }
                 let first = index * self.batch;
-                let last = (first + self.batch).min(requested.numbers.len());
-                let part = Requested {
-                    numbers: &requested.numbers[first..last],
-                    classes: requested.classes.get(first..last).unwrap_or_default(),
-                    ..requested
-                };
+                let last = (first + self.batch).min(source.len());
+                let part = source.part(first..last);
                 worker.run(part, self.batch, wanted, device, &|outputs| {
                     store(index, outputs)
                 })?;
@@ -185,13 +209,13 @@ impl Worker {
     /// Runs one padded batch and shows the wanted outputs, cut back to the requested rows.
     fn run(
         &mut self,
-        requested: Requested<'_>,
+        source: Source<'_>,
         batch: usize,
         wanted: &Wanted,
         device: Device,
         store: &dyn Fn(Outputs<'_>) -> Stored,
     ) -> Result<(), Error> {
-        self.inputs.fill(requested);
+        self.inputs.fill(source);
         let inputs = self.inputs.tensors(batch);
         let inputs = inputs.map_err(|e| self.stages[0].failed(&e))?;
         let (last, before) = self
@@ -211,7 +235,7 @@ impl Worker {
         let file = last.file.clone();
         let failed = |e: &ort::Error| failed(&file, &reason(e));
         let outputs = last.session.run(given).map_err(|e| failed(&e))?;
-        let rows = requested.numbers.len();
+        let rows = source.len();
         let mut slices = Vec::with_capacity(wanted.len());
         for (name, per_item) in wanted {
             let values = outputs.get(name).map(DynValue::try_extract_tensor::<f32>);

@@ -8,6 +8,7 @@
 //! - [`half`]: weights stored in 16 bits;
 //! - [`narrow`]: all arithmetic in 16 bits;
 //! - [`backbone`]: a network up to one of its values, with heads of one's own;
+//! - [`gradient`]: the derivative of a network by its latents;
 //! - [`graph`]: a writer that checks shapes;
 //! - [`adapter`]: levels, ranges and layouts between a generator and a classifier;
 //! - [`join`](mod@join): generator, adapter and classifier as one model.
@@ -16,6 +17,7 @@ pub mod adapter;
 pub mod backbone;
 pub mod casts;
 pub mod doubling;
+pub mod gradient;
 pub mod graph;
 pub mod half;
 pub mod inside;

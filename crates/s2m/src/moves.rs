@@ -1,0 +1,420 @@
+//! Samples that take steps along the gradient after they were drawn.
+//!
+//! The steps leave the target as it is ([`s2m_core::moves`]): prior times weight in the latent space, whatever the
+//! proposals were drawn from, with the class of each sample fixed. So what the sampler states about its samples holds after
+//! any number of steps. The size of the steps is found on pilots: samples that are drawn beyond those asked for, and
+//! not given out. Every sample moves by random numbers of its own, so it is a function of the seed, the proposal
+//! that it started from, how many samples before it started there too, and the number and size of steps.
+//!
+//! Moved samples are held in memory, about 4 bytes for each number of a latent.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::num::NonZeroUsize;
+
+use s2m_core::moves::{Chain, StepSize, View, Walk};
+use s2m_core::samplers::Warning;
+use s2m_core::setting::Setting;
+use s2m_model::disk::Column;
+use s2m_model::latents::{LatentSource, slope_to_uniform, to_uniform};
+use s2m_model::logits::Logits;
+use s2m_model::manifest::{LatentEntry, Prior};
+use s2m_model::networks::{Asked, Given, Gradients, Renderer};
+use serde::{Deserialize, Serialize};
+
+use crate::draw::Target;
+use crate::error::Error;
+use crate::pool::{ClassRule, Pool};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::settings::SampleSettings;
+
+/// Plain calls that a gradient counts as.
+pub const CALLS_PER_GRADIENT: usize = 3;
+
+/// Pilots for the size of the steps: a share of the samples, within these bounds.
+const PILOT_SHARE: usize = 16;
+const PILOTS: [usize; 2] = [4, 32];
+
+/// Samples that move together, at least, where the networks take fewer at a time.
+const TOGETHER: usize = 1024;
+
+/// How samples were moved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MovesRecord {
+    /// Steps of each sample.
+    pub steps: usize,
+    /// The size of a step, between 0 and 4: at 4 nothing of the place before is left.
+    pub step_size: f64,
+    /// Steps taken as a share of those tried.
+    pub acceptance: f64,
+    /// Latents of which a gradient was computed, for the samples and for the size of their steps.
+    pub gradients: usize,
+    /// Samples that were drawn beyond those asked for, to find the size.
+    pub pilots: usize,
+    /// Samples that stand where they stood.
+    pub unmoved: usize,
+    /// Samples that repeat another.
+    pub duplicates: usize,
+}
+
+impl MovesRecord {
+    /// What the gradients cost, in plain calls.
+    pub fn calls(&self) -> usize {
+        CALLS_PER_GRADIENT * self.gradients
+    }
+}
+
+/// Latents that proposals have moved to.
+pub(crate) struct MovedRows {
+    /// Rows of all inputs' numbers, as the generator takes them.
+    latents: Vec<f32>,
+    width: usize,
+    /// Stage and number of the proposals that they started from.
+    starts: Vec<(u16, u64)>,
+    /// Empty for an unconditional generator.
+    classes: Vec<u32>,
+    /// Whether those proposals came from anything but the prior.
+    pub(crate) adapted: bool,
+}
+
+impl MovedRows {
+    pub(crate) fn start(&self, row: u64) -> (u16, u64) {
+        self.starts[row as usize]
+    }
+
+    pub(crate) fn class(&self, row: u64) -> Option<u32> {
+        self.classes.get(row as usize).copied()
+    }
+
+    fn latent(&self, row: u64) -> &[f32] {
+        &self.latents[row as usize * self.width..][..self.width]
+    }
+
+    /// The numbers of one input for some rows.
+    pub(crate) fn input(&self, rows: &[u64], input: usize, latents: &[LatentEntry]) -> Vec<f32> {
+        let first: usize = latents[..input].iter().map(LatentEntry::size).sum();
+        let range = first..first + latents[input].size();
+        let own = rows
+            .iter()
+            .flat_map(|&row| &self.latent(row)[range.clone()]);
+        own.copied().collect()
+    }
+
+    /// The items of some rows.
+    pub(crate) fn render(
+        &self,
+        renderer: &Renderer,
+        rows: &[u64],
+    ) -> Result<Vec<f32>, s2m_model::Error> {
+        let latents: Vec<f32> = rows
+            .iter()
+            .flat_map(|&row| self.latent(row))
+            .copied()
+            .collect();
+        let numbers: Vec<u64> = rows.iter().map(|&row| self.start(row).1).collect();
+        let classes: Vec<u32> = rows.iter().filter_map(|&row| self.class(row)).collect();
+        renderer.render_given(Given {
+            latents: &latents,
+            numbers: &numbers,
+            classes: &classes,
+        })
+    }
+}
+
+/// Samples after their moves.
+pub(crate) struct Moved {
+    /// What holds them.
+    pub(crate) pool: Pool,
+    /// The rows that they started from, in the pool that they were drawn from.
+    pub(crate) starts: Vec<u64>,
+    /// How it went.
+    pub(crate) record: MovesRecord,
+}
+
+impl std::fmt::Debug for Moved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Moved")
+            .field("record", &self.record)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a sampler warns of, with the duplicates that are left in the place of those that it gave.
+pub(crate) fn warnings(given: Vec<Warning>, record: &MovesRecord) -> Vec<Warning> {
+    let count = record.duplicates;
+    let others = given
+        .into_iter()
+        .filter(|warning| !matches!(warning, Warning::Duplicates { .. }));
+    let left = (count > 0).then_some(Warning::Duplicates { count });
+    others.chain(left).collect()
+}
+
+fn pilots(samples: NonZeroUsize) -> usize {
+    let [least, most] = PILOTS;
+    (samples.get() / PILOT_SHARE).clamp(least, most)
+}
+
+/// Samples to draw so that so many are left after the size of steps is found.
+pub(crate) fn with_pilots(settings: &SampleSettings, samples: NonZeroUsize) -> NonZeroUsize {
+    match settings.moves {
+        Some(_) => samples.saturating_add(pilots(samples)),
+        None => samples,
+    }
+}
+
+/// What is left of a number of calls for drawing; refused where moves alone take more.
+pub(crate) fn within(
+    settings: &SampleSettings,
+    samples: NonZeroUsize,
+    max_calls: usize,
+) -> Result<usize, Error> {
+    let Some(steps) = settings.moves else {
+        return Ok(max_calls);
+    };
+    let looks = samples.get().saturating_mul(steps.get().saturating_add(1));
+    let looks = looks.saturating_add(Walk::tuning_cost(pilots(samples)));
+    let calls = looks.saturating_mul(CALLS_PER_GRADIENT);
+    match max_calls.checked_sub(calls).filter(|left| *left > 0) {
+        Some(left) => Ok(left),
+        None => Err(Error::Setting(format!(
+            "{} for {samples} items takes {calls} calls, and {max_calls} are allowed\nhint: take fewer steps, or allow more with {}",
+            Setting("moves").to(steps),
+            Setting("max_calls")
+        ))),
+    }
+}
+
+/// Moves what was kept, where the settings ask for it: the rows of a new pool.
+pub(crate) fn move_samples(
+    (session, pool): (&Session, &Pool),
+    target: &Target,
+    kept: &Column<u64>,
+    samples: NonZeroUsize,
+    progress: &dyn Progress,
+) -> Result<Option<(Column<u64>, Moved)>, Error> {
+    let (Some(steps), Some(gradients)) = (session.settings.moves, &session.gradients) else {
+        return Ok(None);
+    };
+    let mut starts = kept.read(0..kept.len())?;
+    let chains = chains(session, pool, &starts);
+    let samples = samples.get().min(starts.len());
+    let mover = Mover {
+        session,
+        pool,
+        target,
+        gradients,
+    };
+    let steps = steps.get() as u64;
+    progress.begin("moving samples", Some(samples as u64 * steps));
+    let mut pilots = mover.start(&starts[samples..], &chains[samples..])?;
+    let size = {
+        let classes = mover.classes(&starts[samples..]);
+        pilots.tune(&mut |latents, which| mover.look(latents, which, &classes))?
+    };
+    let mut record = MovesRecord {
+        steps: steps as usize,
+        step_size: size.get(),
+        acceptance: 0.0,
+        gradients: pilots.tally.looked_at as usize,
+        pilots: starts.len() - samples,
+        unmoved: 0,
+        duplicates: 0,
+    };
+    starts.truncate(samples);
+    let mut moved = MovedRows {
+        latents: Vec::with_capacity(samples * gradients.width()),
+        width: gradients.width(),
+        starts: Vec::with_capacity(samples),
+        classes: mover.classes(&starts),
+        adapted: pool.is_adapted(),
+    };
+    let mut logits = Vec::new();
+    let (mut tried, mut accepted, mut done) = (0, 0, 0);
+    let mut seen = HashSet::with_capacity(samples);
+    let most = TOGETHER.max(gradients.round());
+    for (rows, chains) in starts.chunks(most).zip(chains.chunks(most)) {
+        let walk = mover.run((rows, chains), (steps, size), &mut |step| {
+            Error::unless_stopped(progress, done + step * rows.len() as u64)
+        })?;
+        done += steps * rows.len() as u64;
+        tried += walk.tally.tried;
+        accepted += walk.tally.accepted;
+        record.gradients += walk.tally.looked_at as usize;
+        let before = mover.normal_latents(rows);
+        for ((place, before), &row) in walk.places.iter().zip(&before).zip(rows) {
+            record.unmoved += usize::from(place.latent == *before);
+            let mut hash = DefaultHasher::new();
+            place
+                .latent
+                .iter()
+                .for_each(|number| number.to_bits().hash(&mut hash));
+            let (origin, number) = pool.place(row);
+            record.duplicates += usize::from(!seen.insert(hash.finish()));
+            moved.latents.extend(mover.as_taken(&place.latent));
+            moved.starts.push((origin.proposals.stage(), number));
+            logits.extend_from_slice(&place.view.said);
+        }
+    }
+    progress.end();
+    record.acceptance = if tried == 0 {
+        0.0
+    } else {
+        accepted as f64 / tried as f64
+    };
+    let shape = crate::pool::row_shape(&session.bundle);
+    let rows = Logits::from_values(shape, logits).expect("each place has a whole row");
+    let mut kept = pool.column();
+    kept.append(&(0..samples as u64).collect::<Vec<_>>())?;
+    let pool = session.pool(ClassRule::None).with_moved(moved, &rows)?;
+    Ok(Some((
+        kept,
+        Moved {
+            pool,
+            starts,
+            record,
+        },
+    )))
+}
+
+/// Whose random numbers each kept row moves by.
+fn chains(session: &Session, pool: &Pool, rows: &[u64]) -> Vec<Chain> {
+    let mut before = std::collections::HashMap::new();
+    let chain = |&row: &u64| {
+        let copy = before.entry(row).or_insert(0_u32);
+        let (stage, proposal) = pool.start(row);
+        let chain = Chain {
+            seed: session.seed,
+            stage,
+            proposal,
+            copy: *copy,
+        };
+        *copy += 1;
+        chain
+    };
+    rows.iter().map(chain).collect()
+}
+
+/// What moves need.
+struct Mover<'m> {
+    session: &'m Session,
+    pool: &'m Pool,
+    target: &'m Target,
+    gradients: &'m Gradients,
+}
+
+impl Mover<'_> {
+    fn inputs(&self) -> &[LatentEntry] {
+        &self.session.bundle.manifest().generator.latents
+    }
+
+    fn classes(&self, rows: &[u64]) -> Vec<u32> {
+        rows.iter()
+            .filter_map(|&row| self.pool.class(row))
+            .collect()
+    }
+
+    /// Latents of some rows, in coordinates in which the prior is standard normal.
+    fn normal_latents(&self, rows: &[u64]) -> Vec<Vec<f32>> {
+        let latent = |&row: &u64| {
+            let (origin, number) = self.pool.place(row);
+            let mut latent = vec![0.0; self.gradients.width()];
+            let mut left = latent.as_mut_slice();
+            for (input, entry) in self.inputs().iter().enumerate() {
+                let (own, rest) = left.split_at_mut(entry.size());
+                let source = LatentSource {
+                    proposals: origin.proposals,
+                    mixture: origin.mixture.as_deref().filter(|_| input == 0),
+                    input: input as u16,
+                    prior: entry.prior,
+                    size: entry.size(),
+                };
+                source.fill_normal(&[number], own);
+                left = rest;
+            }
+            latent
+        };
+        rows.iter().map(latent).collect()
+    }
+
+    /// Calls `see` with the numbers of each uniform input within rows of latents.
+    fn each_uniform(&self, rows: &mut [f32], mut see: impl FnMut(usize, &mut f32)) {
+        let width = self.gradients.width();
+        let mut first = 0;
+        for entry in self.inputs() {
+            if entry.prior == Prior::Uniform {
+                for row in 0..rows.len() / width {
+                    let range = row * width + first..row * width + first + entry.size();
+                    range.for_each(|at| see(at, &mut rows[at]));
+                }
+            }
+            first += entry.size();
+        }
+    }
+
+    /// Latents as the generator takes them.
+    fn as_taken(&self, latents: &[f32]) -> Vec<f32> {
+        let mut taken = latents.to_vec();
+        self.each_uniform(&mut taken, |_, value| *value = to_uniform(*value));
+        taken
+    }
+
+    /// What is known about latents of some chains; `classes` are those of all chains.
+    fn look(&self, latents: &[f32], which: &[usize], classes: &[u32]) -> Result<Vec<View>, Error> {
+        let classes: Vec<u32> = which
+            .iter()
+            .filter_map(|&at| classes.get(at))
+            .copied()
+            .collect();
+        let numbers: Vec<u64> = which.iter().map(|&at| at as u64).collect();
+        let taken = self.as_taken(latents);
+        let given = Given {
+            latents: &taken,
+            numbers: &numbers,
+            classes: &classes,
+        };
+        let weighting = &self.target.weighting;
+        let ask = |asked: Asked<'_>| {
+            let slopes = weighting.slopes(asked.evidence, asked.set_logits, asked.slopes);
+            // Where a logit is no number there is no weight either.
+            slopes.unwrap_or_default();
+        };
+        let (logits, mut drifts) = self.gradients.run(given, &ask)?;
+        self.each_uniform(&mut drifts, |at, slope| {
+            *slope *= slope_to_uniform(latents[at]);
+        });
+        let view = |(row, drift): (usize, &[f32])| {
+            let log_weight = weighting.log_weight(logits.evidence(row));
+            let log_weight = log_weight.unwrap_or(f64::NEG_INFINITY);
+            View::new(log_weight, drift.to_vec()).with(logits.row(row))
+        };
+        let drifts = drifts.chunks_exact(self.gradients.width());
+        Ok(drifts.enumerate().map(view).collect())
+    }
+
+    fn start(&self, rows: &[u64], chains: &[Chain]) -> Result<Walk, Error> {
+        let classes = self.classes(rows);
+        let latents = self.normal_latents(rows);
+        Walk::start(latents, chains.to_vec(), &mut |latents, which| {
+            self.look(latents, which, &classes)
+        })
+    }
+
+    /// All steps of some chains.
+    fn run(
+        &self,
+        (rows, chains): (&[u64], &[Chain]),
+        (steps, size): (u64, StepSize),
+        tell: &mut dyn FnMut(u64) -> Result<(), Error>,
+    ) -> Result<Walk, Error> {
+        let classes = self.classes(rows);
+        let mut walk = self.start(rows, chains)?;
+        for step in 0..steps {
+            walk.step(step, size, &mut |latents, which| {
+                self.look(latents, which, &classes)
+            })?;
+            tell(step + 1)?;
+        }
+        Ok(walk)
+    }
+}
