@@ -34,13 +34,7 @@ fn normal(rows: usize, width: usize, seed: u64) -> Vec<f32> {
 #[test]
 fn embedded_models_agree_with_differences() {
     let runtime = Runtime::load(None).unwrap();
-    for name in [
-        "gaussians",
-        "gaussians-exact",
-        "mnist-even",
-        "fmnist-even",
-        "mnist-even-conditional",
-    ] {
+    for name in ["gaussians", "gaussians-exact", "mnist-even"] {
         let bundle = bundle(name);
         let gradients = Gradients::open(&bundle, &runtime, &RunSettings::default()).unwrap();
         let (rows, width) = (5, gradients.width());
