@@ -160,7 +160,7 @@ impl<'a> Tape<'a> {
                 .strip_suffix("#places")
                 .filter(|of| self.indexed.contains(*of));
             let fact = self.facts.get(of.unwrap_or(name));
-            let fact = fact.ok_or_else(|| unknown(&name))?;
+            let fact = fact.ok_or_else(|| unknown(name))?;
             let fact = Fact {
                 element: if of.is_some() {
                     data_type::INT64
