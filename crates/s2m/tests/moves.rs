@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use s2m::Model;
-use s2m::adapt::AdaptChoice;
+use s2m::adapt::{AdaptChoice, PRIOR_SHARE, Pilot};
 use s2m::output::Existing;
 use s2m::progress::Silent;
 use s2m::sample::{Request, Wanted, sample};
@@ -152,22 +152,31 @@ fn image_toy(conditional: bool) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn threads_and_batches_change_no_byte() {
     let toys = [
-        exact::toy(ToyLabels::OneOf, ToyGenerator::Conditional).to_vec(),
-        image_toy(false),
-        image_toy(true),
+        (
+            exact::toy(ToyLabels::OneOf, ToyGenerator::Conditional).to_vec(),
+            "A - B",
+        ),
+        (image_toy(false), "A - \"B-c\""),
+        (image_toy(true), "A - \"B-c\""),
     ];
-    for files in toys {
+    for (files, query) in toys {
         let root = tempfile::tempdir().unwrap();
         let model = root.path().join("toy.s2m");
         bundle::write(&model, &files).unwrap();
         let whole = root.path().join("whole");
         let settings = settings(3);
-        sample(&request(&model, &whole, &settings), &Silent).unwrap()[0]
-            .as_ref()
-            .unwrap();
+        let wanted = Wanted::Query(query);
+        let first = Request {
+            wanted,
+            ..request(&model, &whole, &settings)
+        };
+        sample(&first, &Silent).unwrap()[0].as_ref().unwrap();
         for (at, (threads, batch)) in [(1, 8), (2, 24)].into_iter().enumerate() {
             let out = root.path().join(at.to_string());
-            let mut request = request(&model, &out, &settings);
+            let mut request = Request {
+                wanted,
+                ..request(&model, &out, &settings)
+            };
             request.machine.run = RunSettings {
                 threads: count(threads),
                 batch: NonZeroUsize::new(batch),
@@ -239,7 +248,14 @@ fn adapted_samples_keep_the_target() {
         .query("A - B")
         .unwrap()
         .seed(5)
-        .adapt(AdaptChoice::adaptive());
+        .adapt(AdaptChoice::Once {
+            pilot: Pilot {
+                pilots: count(1000),
+                steps: count(20),
+                components: count(4),
+            },
+            prior_share: PRIOR_SHARE,
+        });
     let draw = ask.moves(count(8)).draw(6000).unwrap();
     assert!(draw.report.adaptation.is_some());
     assert_eq!(draw.samples.stages.len(), 6000);
@@ -306,10 +322,13 @@ fn with_last(op: &str) -> Model {
     let mut generator = ModelProto::decode(bytes("generator.onnx").as_slice()).unwrap();
     let graph = generator.graph.as_mut().unwrap();
     let output = graph.output[0].name.clone();
-    for node in &mut graph.node {
-        for name in node.output.iter_mut().filter(|name| **name == output) {
-            "before".clone_into(name);
-        }
+    for node in graph
+        .node
+        .iter_mut()
+        .filter(|node| node.output == [output.as_str()])
+    {
+        "before".clone_into(&mut node.name);
+        "before".clone_into(&mut node.output[0]);
     }
     graph.node.push(NodeProto::new(op, &["before"], &output));
     let manifest = exact::open(&files).manifest().clone();

@@ -77,24 +77,36 @@ impl Gradients {
         let bytes = join_networks(bundle, &names).map_err(|why| not_one(&why))?;
         let file = format!("{} + {}", bundle.generator().file, bundle.classifier().file);
         let model = ModelProto::decode(&*bytes).map_err(|e| not_loaded(&file, &e.to_string()))?;
+        Self::of(&model, &file, bundle, (runtime, settings))
+    }
+
+    /// The same from generator and classifier as one graph.
+    fn of(
+        model: &ModelProto,
+        file: &str,
+        bundle: &Bundle,
+        (runtime, settings): (&Runtime, &RunSettings),
+    ) -> Result<Self, Error> {
+        let names = output_names(bundle, &[]);
         let entry = &bundle.manifest().generator;
-        let copies = Copies::of(settings, bytes.len() * 2, entry, common_batch(bundle)?)?;
+        let bytes = model.encoded_len() * 2;
+        let copies = Copies::of(settings, bytes, entry, common_batch(bundle)?)?;
         let batch = copies.batch;
         let open = |model: &ModelProto, threads| {
-            Part::made(&file, model.encode_to_vec(), "", "").open(runtime, settings, threads)
+            Part::made(file, model.encode_to_vec(), "", "").open(runtime, settings, threads)
         };
         let facts = {
             let mut inputs = Inputs::new(entry, batch);
             look(
-                &mut open(&exposed(&model), copies.threads)?,
+                &mut open(&exposed(model), copies.threads)?,
                 &mut inputs,
                 batch,
             )?
         };
         let latents: Vec<&str> = entry.latents.iter().map(|l| l.input.as_str()).collect();
         let outputs: Vec<&str> = names.iter().map(|(_, fixed, _)| fixed.as_str()).collect();
-        let two = differentiate(&model, &latents, &outputs, &facts)
-            .map_err(|why| no_gradient(&file, &why))?;
+        let two = differentiate(model, &latents, &outputs, &facts)
+            .map_err(|why| no_gradient(file, &why))?;
         let worker = || -> Result<Mutex<Worker>, Error> {
             Ok(Mutex::new(Worker {
                 forward: open(&two.forward, copies.threads)?,
