@@ -87,7 +87,9 @@ fn embedded_models_agree_with_differences() {
             }
             for own in direction.chunks_exact_mut(width) {
                 let length = own.iter().map(|d| d * d).sum::<f32>().sqrt();
-                own.iter_mut().for_each(|d| *d /= length);
+                for d in own {
+                    *d /= length;
+                }
             }
             let moved = |by: f32| -> Vec<f32> {
                 let pairs = latents.iter().zip(&direction);
