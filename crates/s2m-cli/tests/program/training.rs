@@ -84,7 +84,7 @@ fn experiments_that_cannot_run_say_why_and_write_nothing() {
     let cases: [(&[&str], String); 3] = [
         (
             &["table2"],
-            "error: unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, calibration, six-labels, rare-toys, rare-digits, existing-gan, unlabelled-digits, label-set-toys, cifar, celeba-bms, celeba-abmnsw, statements"
+            "error: unknown experiment `table2`\nhint: the experiments are gaussians, illustration, table1, …"
                 .to_owned(),
         ),
         (
@@ -99,7 +99,10 @@ fn experiments_that_cannot_run_say_why_and_write_nothing() {
     for (arguments, expected) in cases {
         let ran = run(root.path(), &[&["reproduce"], arguments].concat());
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{arguments:?}");
-        assert_eq!(ran.err.trim_end(), expected);
+        match expected.strip_suffix('…') {
+            Some(beginning) => assert!(ran.err.starts_with(beginning), "{}", ran.err),
+            None => assert_eq!(ran.err.trim_end(), expected),
+        }
     }
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }
