@@ -22,7 +22,7 @@ use s2m_model::runtime::Runtime;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::moves::MovedRows;
+use crate::moved::MovedRows;
 use crate::pace::Pace;
 use crate::progress::Progress;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapt::Record;
 use crate::draw::{Claim, Target};
-use crate::moves::MovesRecord;
+use crate::moved::MovesRecord;
 pub use crate::pool::RuleName;
 use crate::reach::Reach;
 use crate::refusal::Refusal;
