@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use crate::channels::Channels;
 use crate::dataset::{Items, Values};
 use crate::error::Error;
 use crate::npy::{self, Array};
-use crate::picture_file::{Channels, Picture};
+use crate::picture_file::Picture;
 use crate::picture_set::Pictured;
 
 /// The items of an array; pictures become `[channels, height, width]`.

@@ -22,13 +22,13 @@ use s2m_core::labels::Labels;
 use serde::{Deserialize, Serialize};
 
 use crate::array_items::{InMemory, items};
+use crate::channels::Channels;
 use crate::classes::{ClassEntry, ClassMap};
 use crate::dataset::{Dataset, Items, Values};
 use crate::error::{AtPath as _, Error};
 use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
 use crate::matrix::{Columns, shape};
 use crate::npy::{self, Array};
-use crate::picture_file::Channels;
 use crate::picture_set::Wanted;
 
 /// Pictures or points in arrays of NumPy.

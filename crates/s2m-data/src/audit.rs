@@ -7,13 +7,14 @@
 //! Data that tells one label of each item cannot be an audit, because the others are not known; in a
 //! table every cell asked for has to be filled in, and pictures without a row are no items.
 
-use s2m_core::labels::{LabelSet, Labels};
+use s2m_core::labels::Labels;
 
+use crate::asked::{Asked, not_known};
 use crate::classes::ClassMap;
 use crate::dataset::{Dataset, Part};
 use crate::error::Error;
 use crate::idx;
-use crate::recipe::{DataRecipe, Source, list};
+use crate::recipe::{DataRecipe, Source};
 
 impl DataRecipe {
     /// All items of the training part with their truth by these labels, in the order of `labels`.
@@ -58,39 +59,6 @@ impl DataRecipe {
             labels: labels.clone(),
             ..data
         })
-    }
-}
-
-/// Of data that tells only some labels of each item.
-pub(crate) fn not_known(what: &str) -> Error {
-    Error::mismatch(format!(
-        "{what}, but an audit needs every label of every item\nhint: write a table with one column for each label, and 1 or 0 in every cell"
-    ))
-}
-
-/// Where the labels asked for stand among those of the data.
-pub(crate) struct Asked(Vec<usize>);
-
-impl Asked {
-    pub(crate) fn new(data: &Labels, asked: &Labels) -> Result<Self, Error> {
-        let find = |name: &str| {
-            data.find(name).ok_or_else(|| {
-                Error::not_found(format!(
-                    "there is no label `{name}` to audit; the labels are {}",
-                    list(data)
-                ))
-            })
-        };
-        Ok(Self(asked.names().map(find).collect::<Result<_, _>>()?))
-    }
-
-    /// A label set of the data by the numbers of the labels asked for.
-    pub(crate) fn renumber(&self, set: LabelSet) -> LabelSet {
-        let asked = self.0.iter().enumerate();
-        asked
-            .filter(|&(_, &label)| set.contains(label))
-            .map(|(number, _)| number)
-            .collect()
     }
 }
 

@@ -28,12 +28,12 @@ use std::sync::Arc;
 use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
 
+use crate::channels::Channels;
 use crate::dataset::Dataset;
 use crate::error::{AtPath as _, Error};
 use crate::framing::{Framed, Framing};
 use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
 use crate::picture_at::PictureAt;
-use crate::picture_file::Channels;
 use crate::picture_folder::{has_picture_name, list};
 use crate::picture_set::Wanted;
 use crate::tar;

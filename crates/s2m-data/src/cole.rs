@@ -23,7 +23,8 @@ use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
 
 use crate::array_items::{InMemory, items};
-use crate::audit::not_known;
+use crate::asked::not_known;
+use crate::channels::Channels;
 use crate::classes::ClassEntry;
 use crate::dataset::{Dataset, Items, Values};
 use crate::error::{AtPath as _, Error};
@@ -32,7 +33,6 @@ use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
 use crate::matrix::{Columns, shape};
 use crate::npy::{self, Array, Content};
 use crate::picture_at::PictureAt;
-use crate::picture_file::Channels;
 use crate::picture_set::Wanted;
 
 /// Label matrices with names of pictures, or with pictures.

@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
 
+use crate::channels::Channels;
 use crate::error::{AtPath as _, Error};
 use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
 use crate::picture_at::PictureAt;
-use crate::picture_file::Channels;
 use crate::picture_folder::{endings, list};
 use crate::picture_set::Wanted;
 

@@ -93,7 +93,7 @@ impl Pictured for Framed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture_file::Channels;
+    use crate::channels::Channels;
 
     /// Each pixel says where it was: 64 columns and 64 rows, or 178 and 218.
     fn whole(height: usize, width: usize) -> Picture {

@@ -16,8 +16,8 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+use crate::channels::Channels;
 use crate::error::Error;
-use crate::picture_file::Channels;
 
 /// A file whose header has been read.
 pub(crate) struct Jpeg<'a> {

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
 
-use crate::audit::Asked;
+use crate::asked::Asked;
 use crate::dataset::{Dataset, Items, Values};
 use crate::error::Error;
 use crate::picture_set::{self, Pictured, Wanted};

@@ -24,8 +24,10 @@
 
 pub mod array_items;
 pub mod arrays;
+mod asked;
 pub mod audit;
 pub mod celeba;
+pub mod channels;
 pub mod cifar10;
 pub mod classes;
 pub mod cole;

@@ -21,8 +21,8 @@ use std::io::{Cursor, Read as _};
 use std::path::Path;
 
 use png::{ColorType, Transformations};
-use serde::{Deserialize, Serialize};
 
+use crate::channels::Channels;
 use crate::error::Error;
 use crate::jpeg::Jpeg;
 use crate::plain_file;
@@ -48,49 +48,6 @@ fn hexadecimal(bytes: &[u8]) -> String {
     }
     let pairs: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     pairs.join(" ")
-}
-
-/// What each pixel holds; written as the number of channels, 1 or 3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "usize", into = "usize")]
-pub enum Channels {
-    /// One number: how bright.
-    Grey,
-    /// Red, green and blue.
-    Rgb,
-}
-
-impl Channels {
-    /// Numbers per pixel.
-    pub fn count(self) -> usize {
-        match self {
-            Self::Grey => 1,
-            Self::Rgb => 3,
-        }
-    }
-
-    /// The channels with this many numbers per pixel, 1 or 3.
-    pub fn of(count: usize) -> Option<Self> {
-        [Self::Grey, Self::Rgb]
-            .into_iter()
-            .find(|channels| channels.count() == count)
-    }
-}
-
-impl TryFrom<usize> for Channels {
-    type Error = Error;
-
-    fn try_from(count: usize) -> Result<Self, Error> {
-        let refused =
-            || Error::setting(format!("channels are 1 (grey) or 3 (colour), not {count}"));
-        Self::of(count).ok_or_else(refused)
-    }
-}
-
-impl From<Channels> for usize {
-    fn from(channels: Channels) -> Self {
-        channels.count()
-    }
 }
 
 /// A decoded picture: 0 is black, 255 is white.

@@ -10,7 +10,7 @@
 //! ```no_run
 //! use std::num::NonZeroUsize;
 //! use std::path::Path;
-//! use s2m_data::picture_file::Channels;
+//! use s2m_data::channels::Channels;
 //! use s2m_data::picture_folder::{BadPictures, PictureFolder};
 //!
 //! let folder = PictureFolder::open(Path::new("samples"))?;
@@ -240,7 +240,7 @@ pub(crate) fn has_picture_name(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture_file::Channels;
+    use crate::channels::Channels;
 
     /// A grey PNG of one row.
     fn png(row: &[u8]) -> Vec<u8> {

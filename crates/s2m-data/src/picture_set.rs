@@ -13,9 +13,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::channels::Channels;
 use crate::dataset::{Items, Values};
 use crate::error::Error;
-use crate::picture_file::{Channels, MAX_SIDE, Picture};
+use crate::picture_file::{MAX_SIDE, Picture};
 use crate::resize::{Filter, Resizer};
 
 /// Most bytes of all pictures together.

@@ -50,10 +50,6 @@ const TOY_TEST_ITEMS: usize = 10_000;
 /// Most items in the training part of a toy.
 const MOST_TOY_ITEMS: u32 = 10_000_000;
 
-pub(crate) fn list(labels: &Labels) -> String {
-    quoted(labels.names())
-}
-
 /// The data of a run; the same recipe and files give the same data on every machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -394,7 +390,7 @@ impl DataRecipe {
             None => Ok(()),
             Some(name) => Err(Error::setting(format!(
                 "`describe` has an entry for `{name}`, which is not one of the labels {}",
-                list(labels)
+                quoted(labels.names())
             ))),
         }
     }

@@ -28,14 +28,14 @@ use std::path::{Path, PathBuf};
 use s2m_core::labels::{LabelSet, Labels};
 use serde::{Deserialize, Serialize};
 
-use crate::audit::not_known;
+use crate::asked::not_known;
+use crate::channels::Channels;
 use crate::dataset::Dataset;
 use crate::error::{AtPath as _, Error};
 use crate::file_name;
 use crate::labelled::{Aim, Item, Labelled, Parts, Portion, Sorting, Unlabelled};
 use crate::message::quoted;
 use crate::picture_at::PictureAt;
-use crate::picture_file::Channels;
 use crate::picture_folder::list;
 use crate::picture_set::Wanted;
 use crate::rows::Rows;

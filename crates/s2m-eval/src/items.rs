@@ -10,9 +10,10 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use s2m_data::channels::Channels;
 use s2m_data::idx;
 use s2m_data::npy::{self, Array, Precise, Values};
-use s2m_data::picture_file::{Channels, Picture};
+use s2m_data::picture_file::Picture;
 use s2m_data::picture_folder::{BadPictures, PictureFolder};
 use s2m_metrics::features::{Features, Row};
 use s2m_model::disk::read_plain_text;

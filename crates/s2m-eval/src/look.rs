@@ -13,8 +13,9 @@ use std::thread;
 
 use s2m::output::npy_header;
 use s2m::progress::Progress;
+use s2m_data::channels::Channels;
 use s2m_data::npy::{self, Values};
-use s2m_data::picture_file::{Channels, Picture};
+use s2m_data::picture_file::Picture;
 use s2m_data::resize::{Filter, Resizer};
 use s2m_model::bundle::sha256;
 use s2m_model::disk::{crc32, read_plain, write_whole};

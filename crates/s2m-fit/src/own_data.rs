@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use s2m_data::celeba::Celeba;
+use s2m_data::channels::Channels;
 use s2m_data::cole::Cole;
 use s2m_data::folders::Folders;
-use s2m_data::picture_file::Channels;
 use s2m_data::recipe::{DataRecipe, LabellingRecipe, Source};
 use s2m_data::table::Table;
 use s2m_model::bundle::Bundle;

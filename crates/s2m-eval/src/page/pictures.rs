@@ -1,7 +1,8 @@
 //! Pictures side by side, as many as can be looked at.
 
 use maud::{Markup, html};
-use s2m_data::picture_file::{Channels, Picture};
+use s2m_data::channels::Channels;
+use s2m_data::picture_file::Picture;
 use s2m_data::resize::{Filter, resize};
 use s2m_show::page::html::{count, counted, png_address};
 use s2m_show::picture::Canvas;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use s2m_data::picture_file::Channels;
+use s2m_data::channels::Channels;
 
 use super::super::items::{GivenRows, Pictures, Rows};
 use super::super::measure::{Known, Metric, measure};
