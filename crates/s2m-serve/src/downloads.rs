@@ -12,10 +12,11 @@ use s2m::sample::{Request, Wanted, sample};
 use s2m::settings::SampleSettings;
 use tempfile::TempDir;
 
+use crate::asked::Asked;
 use crate::drawings::{Watcher, admit, turn};
 use crate::pipe::{Pen, pipe};
-use crate::routes::{Asked, Refused};
-use crate::server::Shared;
+use crate::refused::Refused;
+use crate::shared::Shared;
 use crate::zip::Zip;
 
 /// Name of the folder inside the file, and of the file.

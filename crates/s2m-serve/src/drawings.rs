@@ -26,8 +26,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::limits;
 use crate::pictures::{Fault, Shown, shown};
 use crate::pipe::{Pen, pipe};
-use crate::routes::Refused;
-use crate::server::Shared;
+use crate::refused::Refused;
+use crate::shared::Shared;
 use crate::visitors::{Begun, Stop};
 
 /// Between two signs of life of one that waits.

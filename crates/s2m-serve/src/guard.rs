@@ -15,8 +15,8 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use crate::routes::Refused;
-use crate::server::Shared;
+use crate::refused::Refused;
+use crate::shared::Shared;
 
 /// The header that carries the token.
 pub(crate) const TOKEN: &str = "s2m-token";

@@ -15,6 +15,8 @@
 //! | `connections.rs` | accepts connections, and closes those of slow clients |
 //! | `guard.rs` | refuses other hosts, other origins and wrong tokens; headers of every answer |
 //! | `routes.rs` | what is answered at which address |
+//! | `asked.rs`, `refused.rs` | what a page sends, and how it is answered |
+//! | `shared.rs` | what all requests share |
 //! | `visitors.rs` | who is here; one drawing at a time for each |
 //! | `drawings.rs` | a draw as server-sent events |
 //! | `downloads.rs`, `zip.rs` | the folder of `s2m sample`, as one file |
@@ -24,6 +26,7 @@
 
 #![warn(missing_docs)]
 
+mod asked;
 mod connections;
 mod downloads;
 mod drawings;
@@ -35,10 +38,15 @@ mod page;
 mod pictures;
 mod pipe;
 mod proposals;
+mod refused;
+mod request;
 mod routes;
 mod server;
+mod shared;
+mod token;
 mod visitors;
 mod zip;
 
 pub use error::Error;
-pub use server::{Request, Server, Stopper};
+pub use request::Request;
+pub use server::{Server, Stopper};

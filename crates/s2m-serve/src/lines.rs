@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use s2m_model::networks::Device;
 use serde::Serialize;
 
-use crate::routes::Asked;
-use crate::server::Request;
+use crate::asked::Asked;
+use crate::request::Request;
 
 /// What the samples come from, as somebody would type it.
 #[derive(Debug, Clone)]

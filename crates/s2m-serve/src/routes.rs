@@ -26,134 +26,25 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use s2m::neighbours::Which;
 use s2m::report::Report;
-use s2m::settings::SampleSettings;
-use s2m::{Ask, Error};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::timeout;
 
+use crate::asked::Asked;
 use crate::guard::guard;
-use crate::pictures::Fault;
 use crate::proposals::purities;
-use crate::server::Shared;
+use crate::refused::{Json, Refused};
+use crate::shared::Shared;
 use crate::{downloads, drawings, limits, page};
 
 /// The header that carries the visitor's name.
 const VISITOR: &str = "s2m-visitor";
 
-/// What a page asks for.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
-    pub(crate) query: String,
-    pub(crate) n: usize,
-    pub(crate) seed: u64,
-    pub(crate) purity: Option<f64>,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pointed {
     proposal: u64,
-}
-
-/// Why there is no answer, in words.
-#[derive(Debug, Clone)]
-pub(crate) struct Refused {
-    status: StatusCode,
-    told: Told,
-}
-
-/// A message and its hint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Told {
-    why: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-}
-
-impl Refused {
-    pub(crate) fn new(status: StatusCode, message: &str) -> Self {
-        Self {
-            status,
-            told: Self::told(message),
-        }
-    }
-
-    /// A message of ours, whose hint stands on a line of its own.
-    pub(crate) fn told(message: &str) -> Told {
-        let (why, hint) = match message.split_once("\nhint: ") {
-            Some((why, hint)) => (why, Some(hint.to_owned())),
-            None => (message, None),
-        };
-        Told {
-            why: why.to_owned(),
-            hint,
-        }
-    }
-
-    /// What keeps a request from being drawn.
-    pub(crate) fn of(error: &Error) -> Self {
-        let status = match error {
-            Error::Core(_) | Error::Setting(_) | Error::Refused(_) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
-            Error::Stopped => StatusCode::CONFLICT,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self::new(status, &error.to_string())
-    }
-
-    pub(crate) fn fault(message: &str) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
-    }
-
-    pub(crate) fn busy() -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests wait already\nhint: try again in a moment",
-        )
-    }
-
-    pub(crate) fn stranger() -> Self {
-        Self::new(
-            StatusCode::FORBIDDEN,
-            "this visitor is not known\nhint: load the page again",
-        )
-    }
-
-    pub(crate) fn stopped() -> Self {
-        Self::new(StatusCode::CONFLICT, "stopped before the end")
-    }
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self::of(&error)
-    }
-}
-
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
-        Self::of(&fault)
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        (self.status, Json(self.told)).into_response()
-    }
-}
-
-/// An answer in JSON.
-struct Json<T>(T);
-
-impl<T: Serialize> IntoResponse for Json<T> {
-    fn into_response(self) -> Response {
-        let text = serde_json::to_string(&self.0).expect("answers have only plain fields");
-        ([(CONTENT_TYPE, "application/json")], text).into_response()
-    }
 }
 
 type Answer<T> = Result<T, Refused>;
@@ -240,79 +131,6 @@ async fn question<T: Send + 'static>(
     });
     work.await
         .map_err(|_| Refused::fault("the work broke off"))?
-}
-
-impl Shared {
-    /// Most samples of one drawing.
-    fn most(&self) -> usize {
-        let size: usize = self
-            .model
-            .bundle()
-            .manifest()
-            .generator
-            .output
-            .shape
-            .iter()
-            .product();
-        limits::SAMPLES.min(limits::NUMBERS / size.max(1)).max(1)
-    }
-
-    /// How a request is drawn; in the way of the program.
-    fn settings(&self, asked: &Asked) -> SampleSettings {
-        let mut settings = SampleSettings {
-            // A bank has its own.
-            seed: match self.source.seed {
-                Some(_) => None,
-                None => Some(asked.seed),
-            },
-            ..SampleSettings::default()
-        };
-        settings.overrides.purity = asked.purity;
-        settings
-    }
-
-    /// A request that can be drawn, as far as that is known beforehand.
-    fn ask(&self, asked: &Asked) -> Answer<Ask> {
-        let refuse =
-            |message: String| Err(Refused::new(StatusCode::UNPROCESSABLE_ENTITY, &message));
-        if asked.query.len() > limits::QUERY {
-            return refuse(format!(
-                "the query is {} bytes long; at most {} are read here",
-                asked.query.len(),
-                limits::QUERY
-            ));
-        }
-        if asked.n == 0 || asked.n > self.most() {
-            return refuse(format!(
-                "{} samples were asked for; it must be 1 to {}\nhint: the command line has no such limit",
-                asked.n,
-                self.most()
-            ));
-        }
-        if asked.seed > limits::SEED {
-            return refuse(format!(
-                "the seed is {}; it must be at most {}",
-                asked.seed,
-                limits::SEED
-            ));
-        }
-        if let Some(purity) = asked
-            .purity
-            .filter(|purity| !(*purity > 0.0 && *purity < 1.0))
-        {
-            return refuse(format!(
-                "the purity is {purity}; it must lie strictly between 0 and 1"
-            ));
-        }
-        let mut ask = self
-            .model
-            .query(&asked.query)?
-            .with_settings(self.settings(asked));
-        if let Some(bank) = self.source.bank() {
-            ask = ask.bank(bank);
-        }
-        Ok(ask)
-    }
 }
 
 async fn state(State(shared): State<Arc<Shared>>) -> impl IntoResponse {

@@ -1,12 +1,10 @@
 //! What is served and where: the model, the port, the token.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use s2m::Model;
-use s2m::session::Machine;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, Semaphore};
 
@@ -15,49 +13,11 @@ use crate::error::Error;
 use crate::limits;
 use crate::lines::Source;
 use crate::proposals::Proposals;
+use crate::request::Request;
 use crate::routes;
+use crate::shared::Shared;
+use crate::token::random_name;
 use crate::visitors::Visitors;
-
-/// One request.
-#[derive(Debug, Clone)]
-pub struct Request<'a> {
-    /// Folder or name of the model.
-    pub model: &'a Path,
-    /// Bank to draw from.
-    pub bank: Option<&'a Path>,
-    /// Port on the loopback address; 0 takes a free one.
-    pub port: u16,
-    /// What to draw with.
-    pub machine: Machine<'a>,
-}
-
-impl<'a> Request<'a> {
-    /// A model on a free port, with everything else by default.
-    pub fn new(model: &'a (impl AsRef<Path> + ?Sized)) -> Self {
-        Self {
-            model: model.as_ref(),
-            bank: None,
-            port: 0,
-            machine: Machine::default(),
-        }
-    }
-}
-
-/// What all requests share.
-pub(crate) struct Shared {
-    pub(crate) model: Model,
-    /// As it was typed, for requests that open it again.
-    pub(crate) path: PathBuf,
-    pub(crate) source: Source,
-    pub(crate) token: String,
-    pub(crate) port: u16,
-    pub(crate) visitors: Visitors,
-    pub(crate) proposals: Proposals,
-    /// Turns of drawings, and of other questions.
-    pub(crate) drawings: Arc<Semaphore>,
-    pub(crate) questions: Arc<Semaphore>,
-    pub(crate) closing: AtomicBool,
-}
 
 /// A page that can be served.
 pub struct Server {
@@ -169,11 +129,4 @@ impl Server {
         let _ = scoring.join();
         served
     }
-}
-
-/// A name that nobody guesses: 128 random bits.
-pub(crate) fn random_name() -> Result<String, Error> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|e| Error::Token(e.to_string()))?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::error::Error;
 use crate::limits;
-use crate::server::random_name;
+use crate::token::random_name;
 
 /// All visitors, by name.
 #[derive(Default)]

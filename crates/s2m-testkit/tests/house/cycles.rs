@@ -11,19 +11,7 @@ use crate::source::{Source, is_word, word};
 use crate::{root, rust_files};
 
 /// Dependencies that are not looked at, with the reason; `*` is every module.
-const KNOWN: [(&str, &str, &str, &str); 6] = [
-    (
-        "s2m-data",
-        "audit",
-        "recipe",
-        "an audit reads what a recipe names, and a recipe's error says why an audit could not",
-    ),
-    (
-        "s2m-data",
-        "jpeg",
-        "picture_file",
-        "the decoder gives the channels that all formats share",
-    ),
+const KNOWN: [(&str, &str, &str, &str); 2] = [
     (
         "s2m-experiments",
         "*",
@@ -35,18 +23,6 @@ const KNOWN: [(&str, &str, &str, &str); 6] = [
         "*",
         ROOT,
         "the root makes the module's errors, which every part raises",
-    ),
-    (
-        "s2m-serve",
-        "*",
-        "routes",
-        "every handler is given what was asked and answers with a refusal, both beside the table of routes",
-    ),
-    (
-        "s2m-serve",
-        "*",
-        "server",
-        "every handler shares the server's state",
     ),
 ];
 
