@@ -98,6 +98,58 @@ pub struct RefereeFound {
     pub validation_accuracy: f64,
 }
 
+/// What learning label sets of one replica has come to, in [`JOINT_FOUND`]; a student that was shown every label has
+/// no rounds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct JointFound {
+    /// Held-out loss of the class networks, mean over the folds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class_nll: Option<f64>,
+    /// Steps after which each of them was best.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub class_steps: Vec<u64>,
+    /// Their temperatures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub class_temperatures: Vec<f64>,
+    /// The power that levels were raised to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<f64>,
+    /// All powers that were tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub powers: Vec<PowerTried>,
+    /// The replica, as people read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica: Option<String>,
+    /// Whether one output stands for all sets that are not listed.
+    pub rest: bool,
+    /// The best round, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round: Option<usize>,
+    /// Held-out loss of the students of every round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<f64>,
+    /// The label sets that have outputs, as bits.
+    pub sets: Vec<u64>,
+    /// Held-out loss of the student of all items.
+    pub student_nll: f64,
+    /// Steps after which it was best.
+    pub student_step: u64,
+    /// Its temperature.
+    pub student_temperature: f64,
+    /// Whether it was shown every label.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub supervised: bool,
+}
+
+/// A power that levels were raised to, and the held-out loss of the students that learnt from them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PowerTried {
+    /// Held-out loss.
+    pub nll: f64,
+    /// The power.
+    pub power: f64,
+}
+
 /// What the trainer says about a finished run, in [`DONE`]; older runs say less.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -171,6 +223,30 @@ mod tests {
         assert_eq!(
             serde_json::from_str::<Done>(r#"{"bundles":3}"#).expect("it is read"),
             Done::default()
+        );
+    }
+    #[test]
+    fn what_label_sets_came_to_is_written_in_the_order_of_the_alphabet_and_read_again() {
+        let found = JointFound {
+            class_nll: Some(0.5),
+            powers: vec![PowerTried {
+                nll: 0.25,
+                power: 1.6,
+            }],
+            round: Some(1),
+            rounds: vec![0.125],
+            sets: vec![1, 2, 3],
+            student_step: 7,
+            ..JointFound::default()
+        };
+        let text = serde_json::to_string(&found).expect("it is plain");
+        assert_eq!(
+            text,
+            r#"{"class_nll":0.5,"powers":[{"nll":0.25,"power":1.6}],"rest":false,"round":1,"rounds":[0.125],"sets":[1,2,3],"student_nll":0.0,"student_step":7,"student_temperature":0.0}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<JointFound>(&text).expect("it is read"),
+            found
         );
     }
 }

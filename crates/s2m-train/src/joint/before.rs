@@ -5,8 +5,7 @@ use anyhow::{Context as _, Result};
 use s2m_core::joint::LabelSets;
 use s2m_core::labels::LabelSet;
 use s2m_model::disk::read_plain_text;
-use s2m_runs::folder::JOINT_FOUND;
-use serde::Deserialize;
+use s2m_runs::folder::{JOINT_FOUND, JointFound};
 
 use super::learnt::Learnt;
 use super::lesson::Best;
@@ -14,16 +13,6 @@ use super::teaching::WEIGHTS;
 use super::{Work, first_round_name, round_name};
 use crate::networks::student::Student;
 use crate::parameters::Parameters;
-
-/// What is read again of one replica.
-#[derive(Deserialize)]
-struct Found {
-    sets: Vec<u64>,
-    rest: bool,
-    /// The round whose networks predict; none behind a student of true label sets.
-    round: Option<usize>,
-    power: Option<f64>,
-}
 
 impl Work<'_> {
     /// What an earlier run came to, if it came to its end.
@@ -33,7 +22,7 @@ impl Work<'_> {
             return Ok(None);
         };
         // Files of earlier versions do not name the sets; what they came to is worked out again.
-        let Ok(found) = serde_json::from_str::<Vec<Found>>(&text) else {
+        let Ok(found) = serde_json::from_str::<Vec<JointFound>>(&text) else {
             return Ok(None);
         };
         let Some(first) = found.first().filter(|_| found.len() == self.owns.len()) else {
@@ -61,7 +50,7 @@ impl Work<'_> {
     fn members_of(
         &self,
         owner: usize,
-        found: &Found,
+        found: &JointFound,
         network: &Student,
     ) -> Result<Option<Vec<Parameters>>> {
         let name = match (found.round, found.power) {

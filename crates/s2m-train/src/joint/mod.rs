@@ -34,12 +34,11 @@ use s2m_data::recipe::DataRecipe;
 use s2m_runs::ClassifierSettings;
 use s2m_runs::classifier::JointSettings;
 use s2m_runs::classifier::TrunkSettings;
-use s2m_runs::folder::{JOINT, JOINT_FOUND};
+use s2m_runs::folder::{JOINT, JOINT_FOUND, JointFound, PowerTried};
 use s2m_runs::parts::Augment;
 use s2m_runs::parts::OptimizerSettings;
 use s2m_runs::parts::Precision;
 use serde::Serialize;
-use serde_json::{Value, json};
 use tch::Tensor;
 
 use crate::device::Machine;
@@ -285,7 +284,11 @@ impl Work<'_> {
             targets
         };
         let targets: Vec<Vec<f32>> = self.owns.iter().map(truth).collect();
-        let mut report = vec![json!({ "supervised": true }); self.owns.len()];
+        let supervised = JointFound {
+            supervised: true,
+            ..JointFound::default()
+        };
+        let mut report = vec![supervised; self.owns.len()];
         self.teach_student(sets, &showings, &targets, Vec::new(), &mut report)
     }
 
@@ -356,7 +359,7 @@ impl Work<'_> {
         &self,
         showings: &[Showing],
         teachers: &Taught,
-    ) -> Result<(Vec<Vec<f32>>, Taught, Vec<Value>)> {
+    ) -> Result<(Vec<Vec<f32>>, Taught, Vec<JointFound>)> {
         let folds = self.joint.folds;
         let mut tried = Vec::new();
         for &power in &self.joint.powers {
@@ -383,21 +386,21 @@ impl Work<'_> {
             }
             chosen.push(best);
             let mean = |values: &[f64]| -values.iter().sum::<f64>() / values.len() as f64;
-            let powers: Vec<Value> = self
-                .joint
-                .powers
-                .iter()
-                .zip(&likelihoods)
-                .map(|(power, values)| json!({ "power": power, "nll": mean(values) }))
-                .collect();
-            report.push(json!({
-                "replica": self.generators.replicas[owner].title(),
-                "class_nll": mean(&teachers.mean_of(owner, folds)),
-                "class_temperatures": teachers.of(owner, folds).iter().map(|s| s.fit.temperature).collect::<Vec<_>>(),
-                "class_steps": &teachers.steps[owner * folds..(owner + 1) * folds],
-                "powers": powers,
-                "power": self.joint.powers[best],
-            }));
+            let powers = self.joint.powers.iter().zip(&likelihoods);
+            let powers = powers.map(|(&power, values)| PowerTried {
+                nll: mean(values),
+                power,
+            });
+            let temperatures = teachers.of(owner, folds).iter().map(|s| s.fit.temperature);
+            report.push(JointFound {
+                replica: Some(self.generators.replicas[owner].title()),
+                class_nll: Some(mean(&teachers.mean_of(owner, folds))),
+                class_temperatures: temperatures.collect(),
+                class_steps: teachers.steps[owner * folds..(owner + 1) * folds].to_vec(),
+                powers: powers.collect(),
+                power: Some(self.joint.powers[best]),
+                ..JointFound::default()
+            });
         }
         let targets = chosen
             .iter()
@@ -448,7 +451,7 @@ impl Work<'_> {
         sets: LabelSets,
         showings: &[Showing],
         rounds: &[(Vec<Vec<f32>>, Taught)],
-        report: &mut [Value],
+        report: &mut [JointFound],
     ) -> Result<Learnt> {
         let folds = self.joint.folds;
         let mut best = Vec::new();
@@ -460,8 +463,8 @@ impl Work<'_> {
             let at = (0..nll.len())
                 .min_by(|&a, &b| nll[a].total_cmp(&nll[b]))
                 .unwrap_or(0);
-            report["rounds"] = json!(nll);
-            report["round"] = json!(at + 1);
+            report.rounds = nll;
+            report.round = Some(at + 1);
             best.push(at);
         }
         let targets: Vec<Vec<f32>> = best
@@ -486,7 +489,7 @@ impl Work<'_> {
         showings: &[Showing],
         targets: &[Vec<f32>],
         members: Vec<Vec<Parameters>>,
-        report: &mut [Value],
+        report: &mut [JointFound],
     ) -> Result<Learnt> {
         let owners: Vec<usize> = (0..self.owns.len()).collect();
         let feed = self.generators.feed(self.machine.device)?;
@@ -498,11 +501,11 @@ impl Work<'_> {
         };
         let student = self.train("student", &owners, feed, &given)?;
         for (owner, report) in report.iter_mut().enumerate() {
-            report["student_nll"] = json!(student.scores[owner].fit.nll_after);
-            report["student_temperature"] = json!(student.scores[owner].fit.temperature);
-            report["student_step"] = json!(student.steps[owner]);
-            report["sets"] = json!(sets.sets().iter().map(|s| s.bits()).collect::<Vec<_>>());
-            report["rest"] = json!(sets.has_rest());
+            report.student_nll = student.scores[owner].fit.nll_after;
+            report.student_temperature = student.scores[owner].fit.temperature;
+            report.student_step = student.steps[owner];
+            report.sets = sets.sets().iter().map(|s| s.bits()).collect();
+            report.rest = sets.has_rest();
         }
         self.folder.write_json(JOINT_FOUND, &report)?;
         let members = if members.is_empty() {
