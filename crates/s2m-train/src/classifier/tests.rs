@@ -248,7 +248,10 @@ fn colour_classifiers_agree_with_their_files() {
     let picture = [3, 16, 20];
     for fit in [Way::Shared, Way::Smoothed] {
         let network = Classifier {
-            trunk: Trunk::MobileNetV2(MobileNetV2 { picture }),
+            trunk: Trunk::MobileNetV2(MobileNetV2 {
+                picture,
+                precision: Precision::Float32,
+            }),
             classes: 3,
             conditional: true,
             fit,

@@ -62,7 +62,10 @@ impl Trunk {
             }
             TrunkSettings::MobilenetV2 {} => {
                 let picture = picture("mobilenet-v2", mobilenet_v2::LEAST_SIDE, &items.shape)?;
-                Ok(Self::MobileNetV2(MobileNetV2 { picture }))
+                Ok(Self::MobileNetV2(MobileNetV2 {
+                    picture,
+                    precision: Precision::Float32,
+                }))
             }
             TrunkSettings::Resnet9 { width } => {
                 ensure!(
@@ -93,9 +96,10 @@ impl Trunk {
     pub fn trained_in(mut self, precision: Precision) -> Result<Self> {
         match &mut self {
             Self::ResNet9(network) => network.precision = precision,
-            Self::LeNet5 | Self::Mlp(_) | Self::MobileNetV2(_) | Self::Given(_) => ensure!(
+            Self::MobileNetV2(network) => network.precision = precision,
+            Self::LeNet5 | Self::Mlp(_) | Self::Given(_) => ensure!(
                 precision != Precision::Bf16,
-                "`precision` is `bf16`, which `resnet9` networks alone have\nhint: precision = \"tf32\""
+                "`precision` is `bf16`, which `resnet9` and `mobilenet-v2` networks alone have\nhint: precision = \"tf32\""
             ),
         }
         Ok(self)

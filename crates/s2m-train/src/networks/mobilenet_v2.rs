@@ -8,14 +8,16 @@
 //!
 //! The first convolution has stride 1, and so has the second stage on pictures of up to 32 pixels, which
 //! would otherwise be a few pixels wide before they are understood. Replicas run as groups of the
-//! convolutions, so that all of them are one call.
+//! convolutions, so that all of them are one call. With [`Precision::Bf16`] a training step convolves in
+//! bfloat16, whose gradients reach the 32-bit weights; statistics and features have 32 bits.
 //! Reference: Sandler et al., "MobileNetV2: inverted residuals and linear bottlenecks", 2018.
 
 use anyhow::Result;
 use s2m_model::onnx::graph::{self, BatchNorm, Conv2d, GraphBuilder};
-use tch::Tensor;
+use s2m_runs::parts::Precision;
+use tch::{Kind, Tensor};
 
-use super::{Mode, constant};
+use super::{Mode, channels_last, constant};
 use crate::parameters::{First, Spec, Weights};
 
 /// Width of the features.
@@ -53,6 +55,8 @@ const EPSILON: f64 = 1e-5;
 pub struct MobileNetV2 {
     /// Channels, height, width.
     pub picture: [i64; 3],
+    /// Of training; evaluation has 32 bits.
+    pub precision: Precision,
 }
 
 /// What follows a layer's batch norm.
@@ -118,11 +122,15 @@ impl Layer {
         self.weight[2] / 2
     }
 
-    /// `x` is `[batch, replicas·channels, height, width]`.
+    /// `x` is `[batch, replicas·channels, height, width]`, in the kind of numbers that are multiplied.
     fn forward(&self, weights: &[Tensor], x: &Tensor, mode: Mode) -> Tensor {
         let replicas = weights[0].size()[0];
         let [out, per_group, side, _] = self.weight;
         let kernel = weights[0].reshape([replicas * out, per_group, side, side]);
+        let kernel = match x.kind() {
+            Kind::BFloat16 => channels_last(&kernel, Kind::BFloat16),
+            _ => kernel,
+        };
         let [scale, bias] = [1, 2].map(|at| weights[at].reshape([-1]));
         // Views, not copies: batch norm writes the running statistics where they lie.
         let [mean, var] = [3, 4].map(|at| weights[at].view(-1));
@@ -250,6 +258,10 @@ impl MobileNetV2 {
         let mut x = x
             .transpose(0, 1)
             .reshape([batch, replicas * channels, height, width]);
+        let exact = x.kind();
+        if (mode, self.precision) == (Mode::Training, Precision::Bf16) {
+            x = channels_last(&x, Kind::BFloat16);
+        }
         let mut weights = weights.chunks_exact(TENSORS);
         for block in self.blocks() {
             let mut y = x.shallow_clone();
@@ -258,7 +270,7 @@ impl MobileNetV2 {
             }
             x = if block.residual { x + y } else { y };
         }
-        x.mean_dim([2, 3].as_slice(), false, x.kind())
+        x.mean_dim([2, 3].as_slice(), false, exact)
             .view([batch, replicas, FEATURES])
             .transpose(0, 1)
     }
@@ -292,13 +304,14 @@ impl MobileNetV2 {
 mod tests {
     use std::collections::BTreeSet;
 
-    use tch::{Device, Kind, no_grad};
+    use tch::{Device, no_grad};
 
     use super::*;
     use crate::parameters::Parameters;
 
     const SMALL_COLOUR: MobileNetV2 = MobileNetV2 {
         picture: [3, 16, 16],
+        precision: Precision::Float32,
     };
 
     /// Numbers in [−1, 1) that look random and are the same everywhere.
@@ -408,6 +421,7 @@ mod tests {
         );
         let large = MobileNetV2 {
             picture: [1, 40, 36],
+            ..SMALL_COLOUR
         };
         let x = numbers(1000, &[1, 2, 1440]);
         let y = no_grad(|| large.forward(filled(&large).views(), &x, Mode::Training));
@@ -415,6 +429,44 @@ mod tests {
             some(&y),
             [0.404_352_01, 0.124_737_46, 0.197_769_81, 0.404_605_78],
         );
+    }
+
+    /// Untrained, 52 layers of batch norm make much of any rounding. So what bfloat16 changes is held against what the
+    /// 32-bit network makes of weights that are rounded once; factors and products are rounded besides.
+    #[test]
+    fn bfloat16_is_no_further_off_than_its_roundings_and_ends_in_32_bits() {
+        let half = MobileNetV2 {
+            precision: Precision::Bf16,
+            ..SMALL_COLOUR
+        };
+        let x = numbers(7, &[2, 64, 768]);
+        let weights = || Parameters::new("class", SMALL_COLOUR.specs(), &[1, 2], Device::Cpu);
+        let step = |network: &MobileNetV2, weights: &Parameters| {
+            let y = network.forward(weights.views(), &x, Mode::Training);
+            let loss = (&y * numbers(4, &y.size())).sum(Kind::Float);
+            let gradient = weights.gradient(&loss);
+            let running = weights.views()[7 * TENSORS + 4].detach();
+            [y.detach(), running, gradient]
+        };
+        let rounded = weights();
+        no_grad(|| {
+            for weight in rounded.views() {
+                let coarse = weight.to_kind(Kind::BFloat16).to_kind(Kind::Float);
+                weight.shallow_clone().copy_(&coarse);
+            }
+        });
+        let wanted = step(&SMALL_COLOUR, &weights());
+        let found = step(&half, &weights());
+        let near = step(&SMALL_COLOUR, &rounded);
+        for ((found, wanted), near) in found.iter().zip(&wanted).zip(&near) {
+            assert_eq!(found.kind(), Kind::Float);
+            let far = |other: &Tensor| {
+                let far = (other - wanted).norm() / wanted.norm();
+                far.double_value(&[])
+            };
+            let (far, near) = (far(found), far(near));
+            assert!(far > 0.0 && far < 4.0 * near, "{far} against {near}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub mod student;
 
 use anyhow::{Context as _, Result};
 use s2m_model::onnx::graph::{self, GraphBuilder};
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use crate::parameters::Weights;
 
@@ -33,6 +33,15 @@ pub enum Mode {
 pub fn linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Tensor {
     bias.unsqueeze(1)
         .baddbmm(x, &weight.transpose(1, 2), 1.0, 1.0)
+}
+
+/// `[n, channels, height, width]` in another kind of number, the channels of a pixel side by side in memory:
+/// tensor cores take them so, and other layouts are turned for them at every call.
+fn channels_last(x: &Tensor, kind: Kind) -> Tensor {
+    x.permute([0, 2, 3, 1])
+        .to_kind(kind)
+        .contiguous()
+        .permute([0, 3, 1, 2])
 }
 
 /// The graph's constant for a saved weight.

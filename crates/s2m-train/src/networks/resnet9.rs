@@ -17,7 +17,7 @@ use s2m_model::onnx::graph::{self, BatchNorm, Conv2d, GraphBuilder};
 use s2m_runs::parts::Precision;
 use tch::{Kind, Tensor};
 
-use super::{Mode, constant};
+use super::{Mode, channels_last, constant};
 use crate::parameters::{First, Spec, Weights};
 
 /// Shortest side of a picture: it is halved three times, which leaves two pixels of it.
@@ -241,15 +241,6 @@ impl ResNet9 {
         let pooled = graph.global_avg_pool(&x)?;
         Ok(graph.flatten(&pooled)?)
     }
-}
-
-/// `[n, channels, height, width]` in another kind of number, the channels of a pixel side by side in memory:
-/// tensor cores take them so, and other layouts are turned for them at every call.
-fn channels_last(x: &Tensor, kind: Kind) -> Tensor {
-    x.permute([0, 2, 3, 1])
-        .to_kind(kind)
-        .contiguous()
-        .permute([0, 3, 1, 2])
 }
 
 #[cfg(test)]

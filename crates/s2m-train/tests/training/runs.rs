@@ -296,7 +296,7 @@ fn precisions_and_widths_that_a_run_does_not_have_are_refused() {
     );
     assert_eq!(
         refused("precision = \"bf16\"\nnetwork = { kind = \"lenet5\" }"),
-        "`precision` is `bf16`, which `resnet9` networks alone have\nhint: precision = \"tf32\""
+        "`precision` is `bf16`, which `resnet9` and `mobilenet-v2` networks alone have\nhint: precision = \"tf32\""
     );
     assert_eq!(
         refused("network = { kind = \"resnet9\", width = 0 }"),

@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use anyhow::{Result, ensure};
 use tch::{Kind, Tensor};
 
+use super::channels_last;
 use super::spectral::{self, Power};
 use crate::parameters::Parameters;
 
@@ -133,14 +134,6 @@ impl Ready {
         let weight = self.get(&format!("{name}.weight"));
         x.linear(weight, self.0.get(&format!("{name}.bias")))
     }
-}
-
-/// `[n, channels, height, width]` in another kind of number, the channels of a pixel side by side in memory.
-fn channels_last(x: &Tensor, kind: Kind) -> Tensor {
-    x.permute([0, 2, 3, 1])
-        .to_kind(kind)
-        .contiguous()
-        .permute([0, 3, 1, 2])
 }
 
 /// One replica after the other: `[replicas, batch, …]` from what each makes of its own rows.
