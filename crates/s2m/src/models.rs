@@ -35,7 +35,7 @@ macro_rules! embedded {
     };
 }
 
-/// All bundles inside the program; a line each, for a folder in `models/`.
+/// All bundles inside the program; a line each, for a folder in `models/` or a crate that has one.
 const EMBEDDED: &[Embedded] = &[
     embedded!("gaussians-exact"),
     embedded!("gaussians"),
@@ -43,6 +43,7 @@ const EMBEDDED: &[Embedded] = &[
     embedded!("mnist-even"),
     embedded!("fmnist-even"),
     embedded!("mnist-even-conditional"),
+    s2m_cifar::CIFAR_7TO3,
 ];
 
 /// Names of the bundles that ship with the program.

@@ -7,6 +7,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use s2m::Model;
 use s2m::models;
 use s2m::output::Existing;
 use s2m::progress::Silent;
@@ -33,7 +34,18 @@ const SHIPPED: [(&str, &str, &[usize], f64); 4] = [
 const EVEN: &[usize] = &[0, 2, 4, 6, 8];
 
 /// Largest bundle that may ship, in bytes.
-const LARGEST: u64 = 3_000_000;
+const LARGEST: usize = 5_000_000;
+
+/// Every joint class of `cifar-7to3`, and the class of CIFAR-10 that it is.
+const CIFAR: [(&str, usize); 7] = [
+    ("A - B - C", 0),
+    ("A + B - C", 1),
+    ("B - A - C", 2),
+    ("B + C - A", 3),
+    ("C - A - B", 4),
+    ("A + C - B", 5),
+    ("A + B + C", 6),
+];
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -76,7 +88,11 @@ fn draw(model: &str, out: &Path) {
 
 /// Least accuracy that samples of one whose accuracy is stated may show: five standard errors below.
 fn least(stated: f64) -> f64 {
-    stated - 5.0 * (stated * (1.0 - stated) / SAMPLES as f64).sqrt()
+    least_of(SAMPLES, stated)
+}
+
+fn least_of(samples: usize, stated: f64) -> f64 {
+    stated - 5.0 * (stated * (1.0 - stated) / samples as f64).sqrt()
 }
 
 /// Points are right where the nearest mode lies in grid A and not in B; stated by
@@ -105,6 +121,23 @@ fn the_shipped_gaussians_reach_their_stated_accuracy() {
     assert!(accuracy > least(0.9996), "{accuracy}");
 }
 
+/// Images of three channels as referees take them: plane after plane, in [-1, 1].
+fn planes(levels: &[f32]) -> Vec<f32> {
+    const PIXELS: usize = 32 * 32;
+    let of_image = |image: &[f32]| {
+        let at = |n: usize| image[n % PIXELS * 3 + n / PIXELS] * (2.0 / 255.0) - 1.0;
+        (0..3 * PIXELS).map(at).collect::<Vec<f32>>()
+    };
+    levels.chunks_exact(3 * PIXELS).flat_map(of_image).collect()
+}
+
+/// The class that a referee takes an image for.
+fn best(logits: &[f32]) -> usize {
+    (0..logits.len())
+        .max_by(|&a, &b| logits[a].total_cmp(&logits[b]))
+        .unwrap()
+}
+
 #[test]
 fn shipped_bundles_reach_their_stated_accuracy() {
     let runtime = Runtime::load(None).unwrap();
@@ -116,11 +149,6 @@ fn shipped_bundles_reach_their_stated_accuracy() {
         let judge =
             Judge::open(&file, &["class_logits"], &runtime, &RunSettings::default()).unwrap();
         let logits = judge.judge(&pictures(&out)).unwrap().remove(0);
-        let best = |row: &[f32]| {
-            (0..row.len())
-                .max_by(|&a, &b| row[a].total_cmp(&row[b]))
-                .unwrap()
-        };
         let right = logits
             .chunks_exact(10)
             .filter(|row| wanted.contains(&best(row)))
@@ -133,19 +161,43 @@ fn shipped_bundles_reach_their_stated_accuracy() {
     }
 }
 
+/// All joint classes in equal parts, out of the same proposals; stated by `experiments/cifar/RESULTS.md`. The referee here is a
+/// narrow one, right on 88.6 % of test images, and finds 95.9 % of 2,100 samples right where the table's finds 95.7 % of 9,996.
+#[test]
+fn the_shipped_colour_bundle_reaches_its_stated_accuracy() {
+    const EACH: usize = 72;
+    const STATED: f64 = 0.9571;
+    let runtime = Runtime::load(None).unwrap();
+    let file = folder("referees/cifar-7to3.onnx");
+    let judge = Judge::open(&file, &["class_logits"], &runtime, &RunSettings::default()).unwrap();
+    let model = Model::open("cifar-7to3").unwrap();
+    let mut scored = model.scored(0).unwrap();
+    let mut right = 0;
+    for (query, class) in CIFAR {
+        let ask = model.query(query).unwrap();
+        let draw = ask.draw_from(&mut scored, EACH, &Silent).unwrap();
+        let items = planes(&draw.samples.items.to_floats());
+        let logits = judge.judge(&items).unwrap().remove(0);
+        let rows = logits.chunks_exact(CIFAR.len());
+        right += rows.filter(|row| best(row) == class).count();
+    }
+    let accuracy = right as f64 / (EACH * CIFAR.len()) as f64;
+    assert!(
+        accuracy > least_of(EACH * CIFAR.len(), STATED),
+        "{accuracy} where {STATED} is stated"
+    );
+}
+
 #[test]
 fn shipped_bundles_are_small_and_say_where_they_come_from() {
     for name in models::embedded_names() {
-        let size: u64 =
-            fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("models/{name}.s2m")))
-                .unwrap()
-                .map(|entry| entry.unwrap().metadata().unwrap().len())
-                .sum();
+        let files = models::files(Path::new(name)).unwrap();
+        let size: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
         assert!(size <= LARGEST, "{name}: {size} bytes");
         let bundle = models::open(Path::new(name)).unwrap();
         let manifest = bundle.manifest();
         assert_eq!(manifest.name, name);
-        assert_eq!(manifest.labels, ["A", "B"]);
+        assert!("A B C".starts_with(&manifest.labels.join(" ")), "{name}");
         let provenance = &manifest.provenance;
         let text = [
             &provenance.data,

@@ -136,7 +136,7 @@ fn a_model_that_is_not_there_is_named_with_those_that_are() {
     refused(
         root.path(),
         &["info", "nowhere"],
-        "error: no model `nowhere`: there is no such folder, and the embedded models are gaussians-exact, gaussians, mnist-3-5, mnist-even, fmnist-even, mnist-even-conditional",
+        "error: no model `nowhere`: there is no such folder, and the embedded models are gaussians-exact, gaussians, mnist-3-5, mnist-even, fmnist-even, mnist-even-conditional, cifar-7to3",
     );
 }
 

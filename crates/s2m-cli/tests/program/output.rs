@@ -499,7 +499,7 @@ fn info_and_help_and_completions_answer() {
         (ran.code, ran.out.as_str()),
         (
             0,
-            "gaussians-exact\ngaussians\nmnist-3-5\nmnist-even\nfmnist-even\nmnist-even-conditional\n"
+            "gaussians-exact\ngaussians\nmnist-3-5\nmnist-even\nfmnist-even\nmnist-even-conditional\ncifar-7to3\n"
         )
     );
     let ran = run(root.path(), &["info", "gaussians-exact"]);
