@@ -101,7 +101,7 @@ impl GanSettings {
         );
         self.objective.check()?;
         let critic_steps = self.objective.critic_steps().unsigned_abs();
-        let steps = self.steps.saturating_mul(critic_steps);
+        let steps = self.steps.saturating_mul(critic_steps.max(1));
         for optimizer in self.optimizers() {
             optimizer.check(steps)?;
         }
@@ -122,18 +122,37 @@ impl GanSettings {
 
     /// Refuses settings that do not go together.
     fn check_pairs(&self) -> Result<(), Error> {
-        let biggan = matches!(self.network, NetworkSettings::BigGan(_));
         ensure!(
-            biggan || self.precision != Precision::Bf16,
+            self.network.convolves() || self.precision != Precision::Bf16,
             "`precision` is `bf16`, which generators of fully connected layers do not have\nhint: precision = \"tf32\""
         );
         if let Some(regularise) = &self.regularise {
+            let critic = match self.network {
+                NetworkSettings::BigGan(_) => true,
+                NetworkSettings::UNet(_) => {
+                    let flip = regularise.flip;
+                    let alone = Regularise {
+                        flip,
+                        ..Regularise::default()
+                    };
+                    ensure!(
+                        *regularise == alone,
+                        "`regularise` has keys that are for critics, and a flow has none\nhint: regularise = {{ flip = {flip} }}"
+                    );
+                    true
+                }
+                NetworkSettings::Mlp(_) => false,
+            };
             ensure!(
-                biggan,
+                critic,
                 "`regularise` is for hinge objectives, and `network` states no BigGAN\nhint: remove `regularise`"
             );
             regularise.check()?;
         }
+        ensure!(
+            self.critic_optimizer.is_none() || self.objective.critic_steps() > 0,
+            "`critic-optimizer` is for critics, and this objective has none\nhint: remove it"
+        );
         for optimizer in self.optimizers() {
             ensure!(
                 self.checkpoint.optimizer || optimizer.is_constant(),

@@ -3,6 +3,7 @@
 //! ```toml
 //! network = { latent = 100, hidden = [256, 256] }
 //! network = { kind = "biggan", latent = 80, channels = 64, critic-channels = 96 }
+//! network = { kind = "unet", channels = 64, steps = 8 }
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,8 @@ pub enum NetworkSettings {
     Mlp(MlpSettings),
     /// BigGAN's.
     BigGan(BigGanSettings),
+    /// A U-Net.
+    UNet(UNetSettings),
 }
 
 /// Sizes of fully connected networks.
@@ -56,6 +59,29 @@ enum BigGan {
     BigGan,
 }
 
+/// Sizes of a U-Net.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct UNetSettings {
+    kind: UNet,
+    /// Width at the image's own side; twice as much at all others.
+    pub channels: i64,
+    /// Steps from noise to an image.
+    #[serde(default = "steps")]
+    pub steps: i64,
+}
+
+/// The word for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum UNet {
+    #[serde(rename = "unet")]
+    UNet,
+}
+
+fn steps() -> i64 {
+    8
+}
+
 fn shared() -> i64 {
     128
 }
@@ -64,10 +90,10 @@ impl TryFrom<toml::Table> for NetworkSettings {
     type Error = toml::de::Error;
 
     fn try_from(table: toml::Table) -> Result<Self, Self::Error> {
-        if table.contains_key("kind") {
-            table.try_into().map(Self::BigGan)
-        } else {
-            table.try_into().map(Self::Mlp)
+        match table.get("kind").map(toml::Value::as_str) {
+            Some(Some("unet")) => table.try_into().map(Self::UNet),
+            Some(_) => table.try_into().map(Self::BigGan),
+            None => table.try_into().map(Self::Mlp),
         }
     }
 }
@@ -80,6 +106,9 @@ impl NetworkSettings {
             Self::BigGan(_) => Err(Error::Setting(
                 "`network.kind` is `biggan`, which this objective does not train\nhint: objective = { kind = \"hinge\", critic-steps = 4 }".to_owned(),
             )),
+            Self::UNet(_) => Err(Error::Setting(
+                "`network.kind` is `unet`, which this objective does not train\nhint: objective = { kind = \"flow\" }".to_owned(),
+            )),
         }
     }
 
@@ -87,10 +116,25 @@ impl NetworkSettings {
     pub fn biggan(&self) -> Result<&BigGanSettings, Error> {
         match self {
             Self::BigGan(settings) => Ok(settings),
-            Self::Mlp(_) => Err(Error::Setting(
+            Self::Mlp(_) | Self::UNet(_) => Err(Error::Setting(
                 "hinge objectives train BigGAN, and `network` states other layers\nhint: network = { kind = \"biggan\", latent = 80, channels = 64 }".to_owned(),
             )),
         }
+    }
+
+    /// The sizes of a U-Net, for the objective that trains it.
+    pub fn unet(&self) -> Result<&UNetSettings, Error> {
+        match self {
+            Self::UNet(settings) => Ok(settings),
+            Self::Mlp(_) | Self::BigGan(_) => Err(Error::Setting(
+                "`objective.kind` is `flow`, which trains a U-Net, and `network` states other layers\nhint: network = { kind = \"unet\", channels = 64 }".to_owned(),
+            )),
+        }
+    }
+
+    /// Whether the networks are made of convolutions.
+    pub fn convolves(&self) -> bool {
+        !matches!(self, Self::Mlp(_))
     }
 
     /// Refuses sizes that no network has.
@@ -120,6 +164,15 @@ impl NetworkSettings {
                 )?;
                 within("shared", settings.shared, 1 << 16)?;
             }
+            Self::UNet(settings) => {
+                within("channels", settings.channels, 1 << 12)?;
+                ensure!(
+                    settings.channels % 16 == 0,
+                    "`network.channels` is {}; a U-Net takes a multiple of 16, since its norms go by eight groups of at least two channels",
+                    settings.channels
+                );
+                within("steps", settings.steps, 1000)?;
+            }
         }
         Ok(())
     }
@@ -144,6 +197,7 @@ mod tests {
     fn a_run_file_says_which_networks_and_comes_back_as_it_was() {
         for text in [
             "[network]\nlatent = 3\nhidden = [4, 5]\n",
+            "[network]\nkind = \"unet\"\nchannels = 64\nsteps = 8\n",
             "[network]\nkind = \"biggan\"\nlatent = 80\nchannels = 64\ncritic-channels = 96\nshared = 128\nattention = false\n",
         ] {
             let file: File = toml::from_str(text).unwrap();
@@ -154,6 +208,25 @@ mod tests {
         assert_eq!((settings.shared, settings.attention), (128, false));
         assert!(short.mlp().unwrap_err().to_string().contains("`biggan`"));
         assert!(read("latent = 3, hidden = [4]").unwrap().biggan().is_err());
+    }
+
+    #[test]
+    fn a_unet_is_trained_by_flows_alone() {
+        let short = read("kind = 'unet', channels = 16").unwrap();
+        assert_eq!(short.unet().unwrap().steps, 8);
+        assert!(short.mlp().unwrap_err().to_string().contains("`unet`"));
+        assert!(short.biggan().is_err());
+        let other = read("latent = 3, hidden = [4]").unwrap();
+        assert!(other.unet().unwrap_err().to_string().contains("`flow`"));
+        let refused = |text: &str| read(text).unwrap().check().unwrap_err().to_string();
+        assert_eq!(
+            refused("kind = 'unet', channels = 12"),
+            "`network.channels` is 12; a U-Net takes a multiple of 16, since its norms go by eight groups of at least two channels"
+        );
+        assert_eq!(
+            refused("kind = 'unet', channels = 16, steps = 0"),
+            "`network.steps` is 0; it must be from 1 to 1000"
+        );
     }
 
     #[test]

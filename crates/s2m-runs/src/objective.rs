@@ -28,6 +28,8 @@ pub enum ObjectiveSettings {
     HingeAcGan(HingeAcGan),
     /// CP-GAN on BigGAN.
     HingeCpGan(HingeCpGan),
+    /// Flow matching on a U-Net, which has no critic.
+    Flow(Flow),
 }
 
 /// Constants of `wgan-gp`.
@@ -130,6 +132,11 @@ pub struct HingeCpGan {
     pub posterior_weight: f64,
 }
 
+/// Constants of `flow`; it has none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Flow {}
+
 /// Most critic steps before one generator step.
 const MOST_CRITIC_STEPS: i64 = 100;
 
@@ -145,6 +152,7 @@ impl ObjectiveSettings {
             Self::Hinge(s) | Self::HingeProjection(s) => s.critic_steps,
             Self::HingeAcGan(s) => s.critic_steps,
             Self::HingeCpGan(s) => s.critic_steps,
+            Self::Flow(_) => 0,
         }
     }
 
@@ -156,7 +164,11 @@ impl ObjectiveSettings {
             | Self::HingeProjection(_)
             | Self::HingeAcGan(_)
             | Self::HingeCpGan(_) => true,
-            Self::WganGp(_) | Self::GenPu(_) | Self::RumiLsgan(_) | Self::Hinge(_) => false,
+            Self::WganGp(_)
+            | Self::GenPu(_)
+            | Self::RumiLsgan(_)
+            | Self::Hinge(_)
+            | Self::Flow(_) => false,
         }
     }
 
@@ -173,6 +185,7 @@ impl ObjectiveSettings {
             ),
             Self::RumiLsgan(s) => (vec![s.wanted_weight, s.avoided_weight], vec![]),
             Self::Hinge(_) | Self::HingeProjection(_) => (vec![], vec![]),
+            Self::Flow(_) => return Ok(()),
             Self::HingeAcGan(s) => (vec![s.class_weight], vec![]),
             Self::HingeCpGan(s) => (vec![s.class_weight, s.posterior_weight], vec![]),
         };

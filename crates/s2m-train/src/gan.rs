@@ -10,7 +10,6 @@ use s2m_model::manifest::{
     ClassEntry, ClassForm, GeneratorEntry, ItemEntry, LatentEntry, LayoutName, Prior,
 };
 use s2m_runs::gan::GanSettings;
-use s2m_runs::networks::NetworkSettings;
 use s2m_runs::parts::Precision;
 use s2m_runs::parts::Stored;
 use tch::{Device, Kind, Tensor};
@@ -136,7 +135,7 @@ pub fn train(settings: &GanSettings, out: &Path, machine: &Machine) -> Result<()
     };
     plan.check()?;
     machine.set(settings.precision)?;
-    if let NetworkSettings::BigGan(_) = settings.network {
+    if settings.network.convolves() {
         // Shapes never change within a run, so the fastest convolutions are worth looking for.
         tch::Cuda::cudnn_set_benchmark(true);
     }

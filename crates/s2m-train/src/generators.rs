@@ -253,8 +253,9 @@ impl Generators {
                             | ObjectiveSettings::Hinge(_)
                             | ObjectiveSettings::HingeProjection(_)
                             | ObjectiveSettings::HingeAcGan(_)
+                            | ObjectiveSettings::Flow(_)
                     ),
-                    "the GAN run's objective already decides which class is made; classifiers need `wgan-gp`, `conditional`, `hinge`, `hinge-projection` or `hinge-ac-gan`"
+                    "the GAN run's objective already decides which class is made; classifiers need `wgan-gp`, `conditional`, `hinge`, `hinge-projection`, `hinge-ac-gan` or `flow`"
                 );
                 ensure!(
                     !gan.oracle,

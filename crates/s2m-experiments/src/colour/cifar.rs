@@ -2,9 +2,11 @@
 
 use std::num::NonZeroUsize;
 
+use s2m_fit::Network;
 use s2m_fit::trainer::Kind;
 
 use super::chains::{Chain, From, Ours, Stages, Subject, baseline, chains, line};
+use crate::fits::{Fit, Source};
 use crate::results::Published;
 use crate::stages::Stage;
 
@@ -46,7 +48,26 @@ const SMALL: Chain = Chain {
     )
 };
 
-const CHAINS: [Chain; 8] = {
+/// A generator that is no GAN.
+const FLOW: Chain = Chain {
+    ours: Some(Ours::Fit(Fit::learnt(
+        "flow-ours",
+        "",
+        Source::Stage("flow"),
+        Some(Network::Resnet9),
+    ))),
+    ..baseline(
+        "flow",
+        "flow.png",
+        stage!("flow", Gan),
+        &[
+            line("flow alone, by the referee's class", From::Unfiltered),
+            line("flow + S2M, ours, defaults", From::Ours(None)),
+        ],
+    )
+};
+
+const CHAINS: [Chain; 9] = {
     let [
         real,
         gan,
@@ -65,6 +86,7 @@ const CHAINS: [Chain; 8] = {
         oracle_cgan_pd,
         oracle_ac_gan,
         SMALL,
+        FLOW,
     ]
 };
 

@@ -32,7 +32,7 @@ use super::proto::{
 use crate::error::Error;
 
 pub use axes::Reduced;
-pub use layers::{BatchNorm, Conv2d, ConvTranspose2d};
+pub use layers::{BatchNorm, Conv2d, ConvTranspose2d, GroupNorm};
 
 /// Size of one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

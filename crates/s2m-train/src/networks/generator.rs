@@ -1,9 +1,9 @@
-//! A generator of either kind, as whoever exports or runs it sees it.
+//! A generator of any kind, as whoever exports or runs it sees it.
 
 use anyhow::Result;
 use tch::{Tensor, no_grad};
 
-use super::{biggan, mlp};
+use super::{biggan, mlp, unet};
 use crate::parameters::{Parameters, Spec, Weights};
 
 /// The kinds of generators.
@@ -11,6 +11,7 @@ use crate::parameters::{Parameters, Spec, Weights};
 pub enum Generator {
     Mlp(mlp::Generator),
     BigGan(biggan::generator::Generator),
+    UNet(unet::UNet),
 }
 
 /// How a class code reaches an exported generator.
@@ -31,6 +32,7 @@ impl Generator {
         match self {
             Self::Mlp(network) => network.latent,
             Self::BigGan(network) => network.latent,
+            Self::UNet(network) => network.latent(),
         }
     }
 
@@ -39,6 +41,7 @@ impl Generator {
         match self {
             Self::Mlp(network) => network.codes,
             Self::BigGan(network) => network.codes,
+            Self::UNet(_) => 0,
         }
     }
 
@@ -46,6 +49,7 @@ impl Generator {
         match self {
             Self::Mlp(network) => network.mlp.specs(),
             Self::BigGan(network) => network.specs(),
+            Self::UNet(network) => network.specs(),
         }
     }
 
@@ -55,6 +59,7 @@ impl Generator {
         no_grad(|| match self {
             Self::Mlp(network) => network.forward(weights.views(), latent, code),
             Self::BigGan(network) => network.evaluate(weights, latent, code),
+            Self::UNet(network) => network.flow(weights, latent),
         })
     }
 
@@ -76,6 +81,8 @@ impl Generator {
             (Self::BigGan(_), Code::Fixed(_)) => {
                 anyhow::bail!("a BigGAN takes its class as an input, not as fixed numbers")
             }
+            (Self::UNet(network), Code::None) => network.onnx(weights),
+            (Self::UNet(_), _) => anyhow::bail!("a U-Net takes no class"),
         }
     }
 }

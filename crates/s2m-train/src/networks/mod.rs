@@ -13,6 +13,7 @@ pub mod mobilenet_v2;
 pub mod resnet9;
 pub mod spectral;
 pub mod student;
+pub mod unet;
 
 use anyhow::{Context as _, Result};
 use s2m_model::onnx::graph::{self, GraphBuilder};

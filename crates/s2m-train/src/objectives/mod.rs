@@ -2,6 +2,7 @@
 
 mod conditional;
 mod cp_gan;
+mod flow;
 mod gen_pu;
 pub mod hinge;
 mod rumi_lsgan;
@@ -152,6 +153,7 @@ pub fn build(settings: &ObjectiveSettings, setup: &Setup<'_>) -> Result<Box<dyn 
             Box::new(conditional::Conditional::new(settings, setup)?)
         }
         ObjectiveSettings::CpGan(settings) => Box::new(cp_gan::CpGan::new(settings, setup)?),
+        ObjectiveSettings::Flow(_) => Box::new(flow::Flow::new(setup)?),
         ObjectiveSettings::GenPu(settings) => {
             two()?;
             Box::new(gen_pu::GenPu::new(settings, setup)?)

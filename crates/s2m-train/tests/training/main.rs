@@ -8,6 +8,7 @@ mod end_to_end;
 mod exports;
 mod faults;
 mod fitting;
+mod flow;
 mod joint;
 mod mutations;
 mod runs;

@@ -45,6 +45,19 @@ pub struct ConvTranspose2d<'a> {
     pub output_pad: usize,
 }
 
+/// Normalisation of groups of channels; scale and bias are `[channels]`.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupNorm<'a> {
+    /// How many groups; channels that follow each other make one.
+    pub groups: usize,
+    /// Factor of each channel.
+    pub scale: &'a Tensor,
+    /// What is added to each channel.
+    pub bias: &'a Tensor,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
 /// Batch normalisation as it is after training; all four tensors are `[channels]`.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchNorm<'a> {
@@ -178,6 +191,48 @@ impl GraphBuilder {
         let made = Made::f32(x.shape.clone()).with(AttributeProto::float("epsilon", epsilon));
         let names = [&x.name, &scale.name, &bias.name, &mean.name, &var.name];
         Ok(self.push("BatchNormalization", &names.map(String::as_str), made))
+    }
+
+    /// Norm of groups of channels: those of a group have mean 0 and variance 1 over all their pixels, then each channel
+    /// has a factor and a number of its own.
+    pub fn group_norm(&mut self, x: &Tensor, norm: &GroupNorm<'_>) -> Result<Tensor, Error> {
+        let op = "group_norm";
+        self.floats(op, &[x, norm.scale, norm.bias])?;
+        let [_, channels, height, width] = axes_of(op, "4", x)?;
+        let [Dim::Fixed(channels), Dim::Fixed(height), Dim::Fixed(width)] =
+            [channels, height, width]
+        else {
+            return Err(rank(op, "three fixed", x));
+        };
+        if norm.groups == 0 || !channels.is_multiple_of(norm.groups) {
+            return Err(setting(op, "groups that channels divide into", norm.groups));
+        }
+        let own = Dim::Fixed(channels);
+        for (input, tensor) in [("scale", norm.scale), ("bias", norm.bias)] {
+            check_shape(op, input, (&[Some(own)], tensor))?;
+        }
+        let rows = [norm.groups, channels / norm.groups * height * width];
+        let grouped = self.reshape(x, &rows)?;
+        let [ones, zeros] = [1.0, 0.0].map(|value| {
+            let name = self.fresh("groups");
+            let values = vec![value; norm.groups];
+            let tensor = TensorProto::f32(&name, &[norm.groups], &values);
+            self.graph.initializer.push(tensor);
+            name
+        });
+        let made =
+            Made::f32(grouped.shape.clone()).with(AttributeProto::float("epsilon", norm.epsilon));
+        let names = [grouped.name.as_str(), &ones, &zeros];
+        let normed = self.push("InstanceNormalization", &names, made);
+        let normed = self.reshape(&normed, &[channels, height, width])?;
+        let mut each = |tensor: &Tensor| {
+            let shape = self.list("shape", &[as_int(channels), 1, 1]);
+            let made = Made::f32(super::fixed(&[channels, 1, 1]));
+            self.push("Reshape", &[&tensor.name, &shape], made)
+        };
+        let (scale, bias) = (each(norm.scale), each(norm.bias));
+        let scaled = self.mul(&normed, &scale)?;
+        self.add(&scaled, &bias)
     }
 
     /// The largest value of each `kernel` × `kernel` window, without padding.
@@ -364,6 +419,9 @@ fn too_large(op: &'static str, kernel: usize) -> Error {
 mod tests {
     use super::super::Dim::{Batch, Fixed};
     use super::*;
+    use crate::judge::Judge;
+    use crate::networks::RunSettings;
+    use crate::runtime::Runtime;
 
     fn graph_and_input(item: &[usize]) -> (GraphBuilder, Tensor) {
         let mut graph = GraphBuilder::new("toy");
@@ -527,5 +585,57 @@ mod tests {
             "avg_pool: wanted a kernel within the padded image, found 9"
         );
         assert!(graph.max_pool(&x, 0, 1).is_err());
+    }
+
+    fn norm_of(groups: usize) -> Result<Vec<u8>, Error> {
+        let mut g = GraphBuilder::new("norm");
+        let x = g.input("x", &[4, 1, 2], Element::F32)?;
+        let scale = g.constant("scale", &[4], &[1.0, 2.0, 3.0, -1.0])?;
+        let bias = g.constant("bias", &[4], &[0.0, 0.5, 0.0, 1.0])?;
+        let norm = GroupNorm {
+            groups,
+            scale: &scale,
+            bias: &bias,
+            epsilon: 0.0,
+        };
+        let y = g.group_norm(&x, &norm)?;
+        let y = g.flatten(&y)?;
+        g.output(&y, "y")?;
+        Ok(g.to_bytes())
+    }
+
+    /// Groups of 1, 3, 5, 7 (mean 4, variance 5) and of 0, 0, 2, 2 (mean 1, variance 1).
+    #[test]
+    fn groups_of_channels_are_normed_by_their_own_mean_and_variance() {
+        let runtime = Runtime::load(None).unwrap();
+        let bytes = norm_of(2).unwrap();
+        let settings = RunSettings::default();
+        let judge = Judge::of("norm".to_owned(), bytes, &["y"], &runtime, &settings).unwrap();
+        let found = judge.judge(&[1.0, 3.0, 5.0, 7.0, 0.0, 0.0, 2.0, 2.0]);
+        let r = 5.0_f32.sqrt();
+        let wanted = [
+            -3.0 / r,
+            -1.0 / r,
+            2.0 / r + 0.5,
+            6.0 / r + 0.5,
+            -3.0,
+            -3.0,
+            0.0,
+            0.0,
+        ];
+        for (found, wanted) in found.unwrap()[0].iter().zip(wanted) {
+            assert!((found - wanted).abs() < 1e-5, "{found} against {wanted}");
+        }
+    }
+
+    #[test]
+    fn groups_that_channels_do_not_divide_into_are_refused() {
+        for groups in [0, 3] {
+            let refused = norm_of(groups).unwrap_err().to_string();
+            assert_eq!(
+                refused,
+                format!("group_norm: wanted groups that channels divide into, found {groups}")
+            );
+        }
     }
 }

@@ -20,12 +20,12 @@ use crate::parameters::{First, Spec};
 use crate::trained::Trained;
 
 /// Uniform numbers for so many real pictures before anyone sees them.
-pub(super) fn real_needs(regularise: &Regularise, items: i64) -> i64 {
+pub fn real_needs(regularise: &Regularise, items: i64) -> i64 {
     if regularise.flip { items } else { 0 }
 }
 
 /// Real pictures `[replicas, items, size]` as training draws them.
-pub(super) fn real(
+pub fn real(
     regularise: &Regularise,
     x: &Tensor,
     [.., width]: [i64; 3],
