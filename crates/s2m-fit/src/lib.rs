@@ -37,6 +37,7 @@ pub use error::Error;
 pub use request::{Backbone, Joint, Network, Request, Training};
 pub use s2m_runs::Way;
 pub use s2m_runs::classifier::DEFAULT_ITEMS;
+pub use s2m_runs::parts::Stored;
 use schedule::Schedule;
 
 /// What was decided and made.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use s2m_data::recipe::LabellingRecipe;
 use s2m_model::probe::Said;
 use s2m_runs::Way;
+use s2m_runs::parts::Stored;
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -52,6 +53,8 @@ pub struct Training {
     pub items: Option<u32>,
     /// Fresh generated items to calibrate by; by their size where left out.
     pub generated: Option<u64>,
+    /// How weights lie in the bundle's files.
+    pub stored: Stored,
     /// Seed of first weights and generated items.
     pub seed: u64,
     /// Accepted share down to which likeness to real items is paid for; the knee where left out.

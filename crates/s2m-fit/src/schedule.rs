@@ -229,6 +229,7 @@ impl<'a> Schedule<'a> {
             real,
             augment: chosen.augment,
             balance: training.balance,
+            stored: training.stored,
             precision: if in_bf16 {
                 Precision::Bf16
             } else {
@@ -303,6 +304,8 @@ fn given(backbone: &Backbone, work: &Path) -> Result<TrunkSettings, Error> {
 
 #[cfg(test)]
 mod tests {
+    use s2m_runs::parts::Stored;
+
     use super::*;
 
     #[test]
@@ -314,6 +317,7 @@ mod tests {
         let training = Training {
             rounds: Some(3),
             joint: Joint::Supervised,
+            stored: Stored::Half,
             ..Training::default()
         };
         let width = RESNET9_WIDTH;
@@ -338,6 +342,7 @@ mod tests {
                 let read: ClassifierSettings = toml::from_str(&text).unwrap();
                 assert_eq!(read, schedule.settings(way, &recipe, work), "{text}");
                 assert!(read.check().is_ok() && read.real.way() == way, "{text}");
+                assert_eq!(read.stored, Stored::Half, "{text}");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use s2m_data::recipe::LabellingRecipe;
-use s2m_fit::{Backbone, DEFAULT_ITEMS, Joint, Network, Request, Training, Way, fit};
+use s2m_fit::{Backbone, DEFAULT_ITEMS, Joint, Network, Request, Stored, Training, Way, fit};
 use s2m_model::manifest::LayoutName;
 use s2m_model::probe::Said;
 
@@ -150,6 +150,11 @@ struct FittingOptions {
     #[arg(long, value_name = "N")]
     generated: Option<u64>,
 
+    /// How weights lie in the bundle, the generator's too: in 16 bits it is half as large. They are computed with in
+    /// 32 bits either way [default: float32]
+    #[arg(long, value_enum)]
+    stored: Option<StoredName>,
+
     /// Seed of first weights and generated items
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
@@ -184,6 +189,12 @@ enum NetworkName {
     MobilenetV2,
     #[value(name = "resnet9")]
     Resnet9,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum StoredName {
+    Float32,
+    Half,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -252,6 +263,10 @@ pub(crate) fn run(args: &FitArgs, streams: &mut Streams<'_>) -> Result<Answer> {
             batch: args.fitting.batch,
             items: args.fitting.items,
             generated: args.fitting.generated,
+            stored: match args.fitting.stored {
+                Some(StoredName::Half) => Stored::Half,
+                Some(StoredName::Float32) | None => Stored::Float32,
+            },
             seed: args.fitting.seed,
             likeness: args.fitting.likeness,
         },
