@@ -114,6 +114,13 @@ impl StepSize {
         self.0
     }
 
+    /// The size for what comes next, where this share of steps was taken: closer to the one at which
+    /// [`ACCEPTANCE`] is. Near it the share falls by 0.57 for each unit of `log h`.
+    #[must_use]
+    pub fn after(self, share: f64) -> Self {
+        Self::new(self.0 * ((share - ACCEPTANCE) / 0.57).exp())
+    }
+
     /// `ρ`.
     fn kept(self) -> f64 {
         (1.0 - self.0 / 4.0) / (1.0 + self.0 / 4.0)
@@ -179,6 +186,21 @@ impl View {
         }
     }
 
+    /// The same of the weight raised to a power; one of zero stays zero.
+    fn raised(&self, power: f64) -> Self {
+        let log_weight = if self.log_weight == f64::NEG_INFINITY {
+            self.log_weight
+        } else {
+            power * self.log_weight
+        };
+        let drift = self.drift.iter();
+        Self {
+            log_weight,
+            drift: drift.map(|&g| (power * f64::from(g)) as f32).collect(),
+            said: Vec::new(),
+        }
+    }
+
     /// The same with something else that goes along.
     #[must_use]
     pub fn with(mut self, said: &[f32]) -> Self {
@@ -199,6 +221,16 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// What came after an earlier tally of the same chains.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            tried: self.tried - before.tried,
+            accepted: self.accepted - before.accepted,
+            looked_at: self.looked_at - before.looked_at,
+        }
+    }
+
     /// Steps taken as a share of those tried.
     pub fn acceptance(self) -> f64 {
         if self.tried == 0 {
@@ -209,7 +241,7 @@ impl Tally {
     }
 }
 
-/// Looks at latents: those of all chains, one after the other, and which chain each belongs to.
+/// Looks at latents: those of all chains, one after the other, and which start each comes from.
 pub type Look<'l, E> = dyn FnMut(&[f32], &[usize]) -> Result<Vec<View>, E> + 'l;
 
 /// Chains that step together.
@@ -218,6 +250,10 @@ pub struct Walk {
     /// Where they stand.
     pub places: Vec<Place>,
     chains: Vec<Chain>,
+    /// Which start each comes from: its own, until places are [chosen](Self::choose) anew.
+    pub starts: Vec<usize>,
+    /// The power of the weight in the target; 1 unless somebody sets it.
+    pub power: f64,
     /// How it went so far.
     pub tally: Tally,
 }
@@ -238,11 +274,28 @@ impl Walk {
                 .map(|(latent, view)| Place { latent, view })
                 .collect(),
             chains,
+            starts: all,
+            power: 1.0,
             tally: Tally {
                 looked_at,
                 ..Tally::default()
             },
         })
+    }
+
+    /// Lets every chain go on from the place of the one that is named for it.
+    pub fn choose(&mut self, chosen: &[usize]) {
+        let places = chosen.iter().map(|&at| self.places[at].clone());
+        self.places = places.collect();
+        self.starts = chosen.iter().map(|&at| self.starts[at]).collect();
+    }
+
+    /// A place as the target sees it.
+    fn raised(&self, place: &Place) -> Place {
+        Place {
+            latent: place.latent.clone(),
+            view: place.view.raised(self.power),
+        }
     }
 
     fn moves(&self, chain: usize) -> bool {
@@ -266,17 +319,19 @@ impl Walk {
         let mut latents = Vec::with_capacity(moving.len());
         let mut uniforms = Vec::with_capacity(moving.len());
         for &at in &moving {
-            let place = &self.places[at];
+            let place = self.raised(&self.places[at]);
             let (noise, uniform) = self.chains[at].numbers(number, place.latent.len());
-            latents.push(size.propose(place, &noise));
+            latents.push(size.propose(&place, &noise));
             uniforms.push(uniform);
         }
-        let views = look(&latents.concat(), &moving)?;
+        let starts: Vec<usize> = moving.iter().map(|&at| self.starts[at]).collect();
+        let views = look(&latents.concat(), &starts)?;
         let mut sum = 0.0;
         for (((&at, latent), view), uniform) in moving.iter().zip(latents).zip(views).zip(uniforms)
         {
             let to = Place { latent, view };
-            let log_acceptance = size.log_acceptance(&self.places[at], &to);
+            let [from, raised] = [&self.places[at], &to].map(|place| self.raised(place));
+            let log_acceptance = size.log_acceptance(&from, &raised);
             sum += log_acceptance.exp();
             self.tally.tried += 1;
             self.tally.looked_at += 1;

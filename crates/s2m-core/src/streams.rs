@@ -52,6 +52,8 @@ pub const CALIBRATION: u16 = 60_000;
 pub const TRIAL: u16 = 60_001;
 /// Proposals that classifiers are trained on.
 pub const TRAINING: u16 = 60_002;
+/// Moves of particles of sequential Monte Carlo.
+pub const PARTICLES: u16 = 60_003;
 /// Which items are annotated with a label that they do not have, and with which.
 pub const LABEL_NOISE: u16 = 65_530;
 /// Which items are the test set, where data has none of its own.

@@ -10,10 +10,12 @@
 //! | [`reject`] | accepts in proportion to the weight, up to a cap; independent samples |
 //! | [`mh`] | the paper's independence Metropolis–Hastings, K steps per sample |
 //! | [`resample`] | systematic resampling out of one pool |
+//! | [`smc`] | the first particles of sequential Monte Carlo, and where they go from there |
 
 pub mod mh;
 pub mod reject;
 pub mod resample;
+pub mod smc;
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -112,7 +114,7 @@ pub trait Sampler {
     /// Looks at all proposals so far and says what to do next.
     fn next(&mut self, history: History<'_>) -> Next;
 
-    /// Shows the positions of the proposals that are kept, ascending; one may repeat for `resample`.
+    /// Shows the positions of the proposals that are kept, ascending; one may repeat for `resample` and `smc`.
     ///
     /// Only after [`Next::Done`], and of the same history: there may be more of them than memory holds. [`reject`] can be
     /// asked before, and shows what the cap so far keeps.
@@ -143,6 +145,8 @@ pub enum Info {
     Mh(mh::Info),
     /// See [`resample::Info`].
     Resample(resample::Info),
+    /// See [`smc::Info`].
+    Smc(smc::Info),
 }
 
 /// Distance from the target in total variation, as far as it is known.
@@ -234,6 +238,14 @@ pub enum Warning {
         /// The wish.
         wanted: f64,
     },
+    /// Samples of `smc` come from few of its first particles.
+    #[error(
+        "the samples come from {ancestors} of the first proposals alone: shares of modes are as uncertain as in {ancestors} samples\nhint: with more moves or more items more are left"
+    )]
+    FewAncestors {
+        /// How many.
+        ancestors: usize,
+    },
     /// Samples of `resample` share proposals.
     #[error("{count} of the samples repeat another one")]
     Duplicates {
@@ -279,6 +291,20 @@ pub enum Failure {
         wanted: usize,
         /// Calls that all would need, where that can be told.
         expected: Option<CallsNeeded>,
+    },
+    /// The allowed generator calls are spent before particles have come to the target.
+    #[error(
+        "{calls} generator calls took {particles} particles to the power {power:.3} of the weight, and {allowed} are not enough for the next rung"
+    )]
+    NotArrived {
+        /// Calls spent, gradients included.
+        calls: usize,
+        /// Particles.
+        particles: usize,
+        /// The power that they have come to.
+        power: f64,
+        /// Calls allowed.
+        allowed: usize,
     },
     /// Distinct samples were asked for, and one proposal would have to be taken twice.
     #[error(
@@ -439,6 +465,7 @@ fn every_sampler(goal: Goal) -> Vec<(&'static str, Box<dyn Sampler>)> {
                 resample::Copies::Allowed,
             )),
         ),
+        ("smc", Box::new(smc::Smc::new(goal, 0.37))),
     ]
 }
 

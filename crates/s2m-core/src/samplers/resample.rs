@@ -18,7 +18,7 @@ use crate::series::{self, Series};
 use crate::tail::Tail;
 
 /// The pool stops growing at this many proposals per sample even if its effective size is smaller.
-const MAX_POOL_PER_SAMPLE: usize = 100;
+pub(super) const MAX_POOL_PER_SAMPLE: usize = 100;
 
 /// Whether a proposal may be taken more than once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,12 @@ impl Sampler for Resample {
 }
 
 /// Shows the positions drawn by systematic resampling, ascending.
-fn systematic(log_weights: &dyn Series, wanted: usize, offset: f64, see: &mut dyn FnMut(usize)) {
+pub(super) fn systematic(
+    log_weights: &dyn Series,
+    wanted: usize,
+    offset: f64,
+    see: &mut dyn FnMut(usize),
+) {
     let largest = series::largest(log_weights);
     let weight = |log_weight: f64| (log_weight - largest).exp();
     let mut total = 0.0;

@@ -226,7 +226,7 @@ fn every_tiny_budget_and_huge_wish_is_answered() {
         };
         for steps in [1, 7, usize::MAX] {
             let steps = mh::Steps::Fixed(NonZeroUsize::new(steps).unwrap());
-            let samplers: [Box<dyn Sampler>; 4] = [
+            let samplers: [Box<dyn Sampler>; 5] = [
                 Box::new(reject::Reject::new(goal, 0.01)),
                 Box::new(mh::MetropolisHastings::new(goal, steps)),
                 Box::new(mh::MetropolisHastings::new(
@@ -238,6 +238,7 @@ fn every_tiny_budget_and_huge_wish_is_answered() {
                     0.5,
                     resample::Copies::Allowed,
                 )),
+                Box::new(smc::Smc::new(goal, 0.5)),
             ];
             for mut sampler in samplers {
                 let (draw, weights) = drive(sampler.as_mut(), 1, &mut |_| 0.0);
@@ -279,5 +280,6 @@ fn samplers_are_send_and_sync() {
     check::<reject::Reject>();
     check::<mh::MetropolisHastings>();
     check::<resample::Resample>();
+    check::<smc::Smc>();
     check::<Draw>();
 }
