@@ -23,6 +23,7 @@ CASES = [
     ("mnist-even", "A + B", {"sampler": "mh", "steps": 20}),
     ("mnist-even-conditional", "A - B", {"floor": 0.5}),
     ("gaussians-exact", "A | B", {"sampler": "resample"}),
+    ("gaussians-exact", "A - B", {"sampler": "smc", "moves": 3}),
     ("gaussians-exact", "A + B", {"adapt": "adaptive"}),
     ("gaussians-exact", "A - B", {"tv": 0.05, "purity": 0.9}),
     ("gaussians-exact", "A + B", {"adapt": "repeat", "pilots": 400, "pilot_steps": 5, "components": 3, "order": "B, A"}),
@@ -115,7 +116,7 @@ def test_errors_have_the_words_of_the_program(tmp_path):
         (lambda: model.sample("A - C", n=1), "unknown label `C`\nhint: the labels are A, B"),
         (lambda: model.sample("A", n=0), "no samples were asked for"),
         (lambda: model.sample("A", n=1, tv=2.0), "it must lie strictly between 0 and 1"),
-        (lambda: model.sample("A", n=1, sampler="gibbs"), '`sampler` is "gibbs"; it must be `reject`, `mh` or `resample`'),
+        (lambda: model.sample("A", n=1, sampler="gibbs"), '`sampler` is "gibbs"; it must be `reject`, `mh`, `resample` or `smc`'),
         (lambda: model.sample("A", n=1, adapt="twice"), '`adapt` is "twice"; it must be `none`, `once`, `repeat` or'),
         (lambda: model.sample("A", n=1, seed=-1), "`seed` is -1; it must be a whole number, at least 0"),
         (lambda: model.sample("A", n=1, margin=float("nan")), "a setting is not a finite number"),
@@ -125,6 +126,7 @@ def test_errors_have_the_words_of_the_program(tmp_path):
         (lambda: s2m.Model("mnist-even", threads=0), "`threads` is 0"),
         (lambda: s2m.Bank(tmp_path / "none", model), "there is no bank"),
         (lambda: model.stream("A", sampler="resample"), "a stream has no end"),
+        (lambda: model.stream("A", sampler="smc"), "a stream has no end"),
     ]:
         with pytest.raises(s2m.Error) as caught:
             make()
@@ -153,6 +155,8 @@ def test_errors_have_the_words_of_the_program(tmp_path):
         {"steps": 5},
         {"unique": True},
         {"sampler": "resample", "tv": 0.1},
+        {"sampler": "smc", "tv": 0.1},
+        {"sampler": "smc", "adapt": "once"},
         {"sampler": "mh", "steps": 5, "tv": 0.1},
         {"floor": 0.5, "purity": 0.9},
         {"gain": 0.2},
@@ -175,7 +179,7 @@ def test_what_the_program_refuses_is_refused_in_its_words(tmp_path, settings):
 
 def by_name(text):
     """What the program says, with settings by name and not by flag."""
-    values = "reject|mh|resample|none|once|repeat|adaptive"
+    values = "reject|mh|resample|smc|none|once|repeat|adaptive"
     text = re.sub(f"--(sampler|adapt) ({values})", r"`\1 = \2`", text)
     return re.sub("--([a-z-]+)", lambda flag: f"`{flag[1].replace('-', '_')}`", text)
 

@@ -102,7 +102,7 @@ impl Ask {
         self
     }
 
-    /// Moves each sample so many steps along the gradient after it was drawn.
+    /// Moves each sample so many steps along the gradient after it was drawn; with [`SamplerChoice::Smc`], on every rung.
     #[must_use]
     pub fn moves(mut self, steps: NonZeroUsize) -> Self {
         self.settings.moves = Some(steps);
@@ -252,6 +252,13 @@ pub(crate) fn check(
             "{} is an adapted proposal already; leave {} out",
             Setting("proposal"),
             Setting("adapt")
+        ));
+    }
+    if settings.sampler == SamplerChoice::Smc && (adapts || proposal.is_some()) {
+        return refuse(format!(
+            "{} starts from the prior, and finds its way from there; leave {} out",
+            Setting("sampler").to("smc"),
+            Setting(if adapts { "adapt" } else { "proposal" })
         ));
     }
     if proposal.is_some() && bank.is_some() {

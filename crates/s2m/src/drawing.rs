@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 
 use s2m_core::diagnostics::{Mean, WeightSummary, summarise};
-use s2m_core::samplers::Draw;
+use s2m_core::samplers::{Draw, Info};
 use s2m_core::setting::Setting;
 use s2m_model::disk::Column;
 
@@ -76,6 +76,7 @@ impl<'j> Job<'j> {
         } = self;
         let settings = &session.settings;
         let mut goal = session.goal(moves::with_pilots(settings, samples));
+        let allowed = goal.max_calls;
         if settings.max_calls.is_some() {
             // What the search has spent is gone.
             goal.max_calls = goal.max_calls.saturating_sub(target.searched);
@@ -114,13 +115,23 @@ impl<'j> Job<'j> {
         if let Some(missing) = missing {
             drawn.error = drawn.error.with_missing(missing);
         }
-        let moved = moves::move_samples((session, pool), &target, &kept, samples, progress)?;
+        let moved = moves::move_samples(
+            (session, pool),
+            (&target, allowed),
+            (&kept, samples),
+            &mut drawn.info,
+            progress,
+        )?;
         let (kept, moved) = match moved {
             None => (kept, None),
             Some((rows, moved)) => {
                 drawn.samples = rows.len();
                 drawn.duplicates = moved.record.duplicates;
                 drawn.error.warnings = moves::warnings(drawn.error.warnings, &moved.record);
+                if let Info::Smc(info) = &drawn.info {
+                    drawn.acceptance = moved.record.acceptance;
+                    drawn.error.warnings.extend(info.warning(samples.get()));
+                }
                 (rows, Some(moved))
             }
         };
@@ -222,6 +233,7 @@ impl Drawing {
             settings: SampleSettings {
                 seed: Some(session.seed),
                 max_calls: Some(self.max_calls),
+                moves: settings.steps(),
                 ..settings.clone()
             },
             calibration: AppliedCalibration {

@@ -177,7 +177,7 @@ impl From<&Report> for RunRecord {
             },
             classes: report.classes.clone(),
             class_rule: report.class_rule,
-            details: report.details,
+            details: report.details.clone(),
             adaptation: report.adaptation.clone(),
             shared: report.shared.clone(),
         }
@@ -204,7 +204,9 @@ impl Run {
             ..record.settings.clone()
         };
         settings.overrides.purity = None;
+        // Nothing is drawn again, so that no gradient is needed.
         settings.moves = None;
+        settings.sampler = SampleSettings::default().sampler;
         settings.overrides.floor = Some(record.calibration.floor);
         let session = Session::open(bundle, machine, &settings, None)?;
         let used = record
@@ -331,7 +333,8 @@ fn by_a_run(
     let sample = sample_of(request.proposal, &folder.join("metadata.csv"))?;
     explained.verdict = match sample {
         Some(row) => {
-            let moved = record.settings.moves.map_or(String::new(), |steps| {
+            let moved = record.settings.moves.map_or(String::new(), |moves| {
+                let steps = moves.get() * record.details.times_moved();
                 format!("; that sample was moved from here by {steps} steps along the gradient, so that other numbers hold for it")
             });
             format!("kept: it is sample {row} of the run in `{}`{moved}", folder.display())

@@ -67,6 +67,7 @@ pub mod scored;
 mod sequence;
 pub mod session;
 pub mod settings;
+mod smc;
 pub mod stream;
 pub mod typed;
 pub mod watch;

@@ -12,8 +12,8 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroUsize;
 
-use s2m_core::moves::{Chain, StepSize, View, Walk};
-use s2m_core::samplers::Warning;
+use s2m_core::moves::{Chain, StepSize, Tally, View, Walk};
+use s2m_core::samplers::{Info, Warning};
 use s2m_core::setting::Setting;
 use s2m_model::disk::Column;
 use s2m_model::latents::{LatentSource, slope_to_uniform, to_uniform};
@@ -26,15 +26,17 @@ use crate::error::Error;
 use crate::moved::{CALLS_PER_GRADIENT, MovedRows, MovesRecord};
 use crate::pool::{ClassRule, Pool};
 use crate::progress::Progress;
+use crate::samplers::SamplerChoice;
 use crate::session::Session;
 use crate::settings::SampleSettings;
+use crate::smc;
 
 /// Pilots for the size of the steps: a share of the samples, within these bounds.
 const PILOT_SHARE: usize = 16;
 const PILOTS: [usize; 2] = [4, 32];
 
 /// Samples that move together, at least, where the networks take fewer at a time.
-const TOGETHER: usize = 1024;
+pub(crate) const TOGETHER: usize = 1024;
 
 /// Samples after their moves.
 pub(crate) struct Moved {
@@ -71,25 +73,27 @@ fn pilots(samples: NonZeroUsize) -> usize {
 
 /// Samples to draw so that so many are left after the size of steps is found.
 pub(crate) fn with_pilots(settings: &SampleSettings, samples: NonZeroUsize) -> NonZeroUsize {
-    match settings.moves {
+    match settings.steps() {
         Some(_) => samples.saturating_add(pilots(samples)),
         None => samples,
     }
 }
 
-/// What is left of a number of calls for drawing; refused where moves alone take more.
+/// What is left of a number of calls for drawing; refused where moves alone take more. Of `smc` the first rung is certain, and
+/// the others have one half of what it leaves.
 pub(crate) fn within(
     settings: &SampleSettings,
     samples: NonZeroUsize,
     max_calls: usize,
 ) -> Result<usize, Error> {
-    let Some(steps) = settings.moves else {
+    let Some(steps) = settings.steps() else {
         return Ok(max_calls);
     };
     let looks = samples.get().saturating_mul(steps.get().saturating_add(1));
     let looks = looks.saturating_add(Walk::tuning_cost(pilots(samples)));
     let calls = looks.saturating_mul(CALLS_PER_GRADIENT);
     match max_calls.checked_sub(calls).filter(|left| *left > 0) {
+        Some(left) if settings.sampler == SamplerChoice::Smc => Ok(left.div_ceil(2)),
         Some(left) => Ok(left),
         None => Err(Error::Setting(format!(
             "{} for {samples} items takes {calls} calls, and {max_calls} are allowed\nhint: take fewer steps, or allow more with {}",
@@ -99,96 +103,125 @@ pub(crate) fn within(
     }
 }
 
-/// Moves what was kept, where the settings ask for it: the rows of a new pool.
+/// Moves what was kept, where the settings ask for it: the rows of a new pool. Of `smc` the rungs of the climb are noted, which
+/// ends where more calls than are allowed would be spent.
 pub(crate) fn move_samples(
     (session, pool): (&Session, &Pool),
-    target: &Target,
-    kept: &Column<u64>,
-    samples: NonZeroUsize,
+    (target, allowed): (&Target, usize),
+    (kept, samples): (&Column<u64>, NonZeroUsize),
+    info: &mut Info,
     progress: &dyn Progress,
 ) -> Result<Option<(Column<u64>, Moved)>, Error> {
-    let (Some(steps), Some(gradients)) = (session.settings.moves, &session.gradients) else {
+    let (Some(steps), Some(gradients)) = (session.settings.steps(), &session.gradients) else {
         return Ok(None);
     };
-    let mut starts = kept.read(0..kept.len())?;
-    let chains = chains(session, pool, &starts);
-    let samples = samples.get().min(starts.len());
     let mover = Mover {
         session,
         pool,
         target,
         gradients,
     };
-    let steps = steps.get() as u64;
-    progress.begin("moving samples", Some(samples as u64 * steps));
-    let mut pilots = mover.start(&starts[samples..], &chains[samples..])?;
-    let size = {
-        let classes = mover.classes(&starts[samples..]);
-        pilots.tune(&mut |latents, which| mover.look(latents, which, &classes))?
+    let rows = kept.read(0..kept.len())?;
+    let rows = rows.split_at(samples.get().min(rows.len()));
+    let gathered = match info {
+        Info::Smc(info) => smc::climb(&mover, rows, (steps, allowed), info, progress)?,
+        _ => mover.move_each(rows, steps, progress)?,
     };
-    let mut record = MovesRecord {
-        steps: steps as usize,
-        step_size: size.get(),
-        acceptance: 0.0,
-        gradients: pilots.tally.looked_at as usize,
-        pilots: starts.len() - samples,
-        unmoved: 0,
-        duplicates: 0,
-    };
-    starts.truncate(samples);
-    let mut moved = MovedRows {
-        latents: Vec::with_capacity(samples * gradients.width()),
-        width: gradients.width(),
-        starts: Vec::with_capacity(samples),
-        classes: mover.classes(&starts),
-        adapted: pool.is_adapted(),
-    };
-    let mut logits = Vec::new();
-    let (mut tried, mut accepted, mut done) = (0, 0, 0);
-    let mut seen = HashSet::with_capacity(samples);
-    let most = TOGETHER.max(gradients.round());
-    for (rows, chains) in starts.chunks(most).zip(chains.chunks(most)) {
-        let walk = mover.run((rows, chains), (steps, size), &mut |step| {
-            Error::unless_stopped(progress, done + step * rows.len() as u64)
-        })?;
-        done += steps * rows.len() as u64;
-        tried += walk.tally.tried;
-        accepted += walk.tally.accepted;
-        record.gradients += walk.tally.looked_at as usize;
+    progress.end();
+    gathered.finish().map(Some)
+}
+
+/// What is known about moved samples so far.
+pub(crate) struct Gathered<'m> {
+    mover: &'m Mover<'m>,
+    moved: MovedRows,
+    starts: Vec<u64>,
+    logits: Vec<f32>,
+    seen: HashSet<u64>,
+    tally: Tally,
+    record: MovesRecord,
+}
+
+impl<'m> Gathered<'m> {
+    /// Nothing yet but pilots, which found the size of the steps.
+    pub(crate) fn new(mover: &'m Mover<'m>, steps: usize, pilots: &Pilots) -> Self {
+        let width = mover.gradients.width();
+        Self {
+            mover,
+            moved: MovedRows {
+                latents: Vec::new(),
+                width,
+                starts: Vec::new(),
+                classes: Vec::new(),
+                adapted: mover.pool.is_adapted(),
+            },
+            starts: Vec::new(),
+            logits: Vec::new(),
+            seen: HashSet::new(),
+            tally: Tally::default(),
+            record: MovesRecord {
+                steps,
+                step_size: pilots.size.get(),
+                acceptance: 0.0,
+                gradients: pilots.gradients as usize,
+                pilots: pilots.count,
+                unmoved: 0,
+                duplicates: 0,
+            },
+        }
+    }
+
+    /// The size of the last steps, where it has changed.
+    pub(crate) fn set_step_size(&mut self, size: f64) {
+        self.record.step_size = size;
+    }
+
+    /// Takes over where chains stand that started from some rows.
+    pub(crate) fn add(&mut self, rows: &[u64], walk: &Walk) {
+        let mover = self.mover;
+        self.tally.tried += walk.tally.tried;
+        self.tally.accepted += walk.tally.accepted;
+        self.record.gradients += walk.tally.looked_at as usize;
         let before = mover.normal_latents(rows);
         for ((place, before), &row) in walk.places.iter().zip(&before).zip(rows) {
-            record.unmoved += usize::from(place.latent == *before);
+            self.record.unmoved += usize::from(place.latent == *before);
             let mut hash = DefaultHasher::new();
             place
                 .latent
                 .iter()
                 .for_each(|number| number.to_bits().hash(&mut hash));
-            let (origin, number) = pool.place(row);
-            record.duplicates += usize::from(!seen.insert(hash.finish()));
-            moved.latents.extend(mover.as_taken(&place.latent));
-            moved.starts.push((origin.proposals.stage(), number));
-            logits.extend_from_slice(&place.view.said);
+            let (origin, number) = mover.pool.place(row);
+            self.record.duplicates += usize::from(!self.seen.insert(hash.finish()));
+            self.moved.latents.extend(mover.as_taken(&place.latent));
+            self.moved.starts.push((origin.proposals.stage(), number));
+            self.logits.extend_from_slice(&place.view.said);
         }
+        self.moved.classes.extend(mover.classes(rows));
+        self.starts.extend_from_slice(rows);
     }
-    progress.end();
-    record.acceptance = if tried == 0 {
-        0.0
-    } else {
-        accepted as f64 / tried as f64
-    };
-    let shape = crate::pool::row_shape(&session.bundle);
-    let rows = Logits::from_values(shape, logits).expect("each place has a whole row");
-    let mut kept = pool.column();
-    kept.append(&(0..samples as u64).collect::<Vec<_>>())?;
-    let pool = session.pool(ClassRule::None).with_moved(moved, &rows)?;
-    Ok(Some((
-        kept,
-        Moved {
-            pool,
-            starts,
-            record,
-        },
-    )))
+
+    fn finish(mut self) -> Result<(Column<u64>, Moved), Error> {
+        let Mover { session, pool, .. } = self.mover;
+        self.record.acceptance = self.tally.acceptance();
+        let shape = crate::pool::row_shape(&session.bundle);
+        let rows = Logits::from_values(shape, self.logits).expect("each place has a whole row");
+        let mut kept = pool.column();
+        kept.append(&(0..self.starts.len() as u64).collect::<Vec<_>>())?;
+        let pool = session.pool(ClassRule::None);
+        let moved = Moved {
+            pool: pool.with_moved(self.moved, &rows)?,
+            starts: self.starts,
+            record: self.record,
+        };
+        Ok((kept, moved))
+    }
+}
+
+/// What chains that are no samples have found.
+pub(crate) struct Pilots {
+    pub(crate) size: StepSize,
+    pub(crate) gradients: u64,
+    count: usize,
 }
 
 /// Whose random numbers each kept row moves by.
@@ -210,11 +243,11 @@ fn chains(session: &Session, pool: &Pool, rows: &[u64]) -> Vec<Chain> {
 }
 
 /// What moves need.
-struct Mover<'m> {
-    session: &'m Session,
-    pool: &'m Pool,
-    target: &'m Target,
-    gradients: &'m Gradients,
+pub(crate) struct Mover<'m> {
+    pub(crate) session: &'m Session,
+    pub(crate) pool: &'m Pool,
+    pub(crate) target: &'m Target,
+    pub(crate) gradients: &'m Gradients,
 }
 
 impl Mover<'_> {
@@ -222,14 +255,14 @@ impl Mover<'_> {
         &self.session.bundle.manifest().generator.latents
     }
 
-    fn classes(&self, rows: &[u64]) -> Vec<u32> {
+    pub(crate) fn classes(&self, rows: &[u64]) -> Vec<u32> {
         rows.iter()
             .filter_map(|&row| self.pool.class(row))
             .collect()
     }
 
     /// Latents of some rows, in coordinates in which the prior is standard normal.
-    fn normal_latents(&self, rows: &[u64]) -> Vec<Vec<f32>> {
+    pub(crate) fn normal_latents(&self, rows: &[u64]) -> Vec<Vec<f32>> {
         let latent = |&row: &u64| {
             let (origin, number) = self.pool.place(row);
             let mut latent = vec![0.0; self.gradients.width()];
@@ -273,8 +306,13 @@ impl Mover<'_> {
         taken
     }
 
-    /// What is known about latents of some chains; `classes` are those of all chains.
-    fn look(&self, latents: &[f32], which: &[usize], classes: &[u32]) -> Result<Vec<View>, Error> {
+    /// What is known about latents that come from some starts; `classes` are those of all starts.
+    pub(crate) fn look(
+        &self,
+        latents: &[f32],
+        which: &[usize],
+        classes: &[u32],
+    ) -> Result<Vec<View>, Error> {
         let classes: Vec<u32> = which
             .iter()
             .filter_map(|&at| classes.get(at))
@@ -306,7 +344,44 @@ impl Mover<'_> {
         Ok(drifts.enumerate().map(view).collect())
     }
 
-    fn start(&self, rows: &[u64], chains: &[Chain]) -> Result<Walk, Error> {
+    /// The size of steps on which pilots settle, where the target has this power of the weight.
+    pub(crate) fn tune(&self, rows: &[u64], chains: &[Chain], power: f64) -> Result<Pilots, Error> {
+        let classes = self.classes(rows);
+        let mut walk = self.start(rows, chains)?;
+        walk.power = power;
+        let size = walk.tune(&mut |latents, which| self.look(latents, which, &classes))?;
+        Ok(Pilots {
+            size,
+            gradients: walk.tally.looked_at,
+            count: rows.len(),
+        })
+    }
+
+    /// Lets each sample make its steps; pilots come last.
+    fn move_each(
+        &self,
+        (rows, pilots): (&[u64], &[u64]),
+        steps: NonZeroUsize,
+        progress: &dyn Progress,
+    ) -> Result<Gathered<'_>, Error> {
+        let chains = chains(self.session, self.pool, &[rows, pilots].concat());
+        let all = steps.get() as u64;
+        progress.begin("moving samples", Some(rows.len() as u64 * all));
+        let pilots = self.tune(pilots, &chains[rows.len()..], 1.0)?;
+        let mut gathered = Gathered::new(self, steps.get(), &pilots);
+        let mut done = 0;
+        let most = TOGETHER.max(self.gradients.round());
+        for (rows, chains) in rows.chunks(most).zip(chains.chunks(most)) {
+            let walk = self.run((rows, chains), (all, pilots.size), &mut |step| {
+                Error::unless_stopped(progress, done + step * rows.len() as u64)
+            })?;
+            done += all * rows.len() as u64;
+            gathered.add(rows, &walk);
+        }
+        Ok(gathered)
+    }
+
+    pub(crate) fn start(&self, rows: &[u64], chains: &[Chain]) -> Result<Walk, Error> {
         let classes = self.classes(rows);
         let latents = self.normal_latents(rows);
         Walk::start(latents, chains.to_vec(), &mut |latents, which| {

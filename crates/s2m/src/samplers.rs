@@ -4,7 +4,7 @@
 
 use std::num::NonZeroUsize;
 
-use s2m_core::samplers::{Failure, Goal, History, Info, Sampler, mh, reject, resample};
+use s2m_core::samplers::{Failure, Goal, History, Info, Sampler, mh, reject, resample, smc};
 use s2m_core::setting::Setting;
 use s2m_core::weight::Weighting;
 use serde::{Deserialize, Serialize};
@@ -39,20 +39,26 @@ pub enum SamplerChoice {
         /// Whether every sample must be another proposal.
         unique: bool,
     },
+    /// Sequential Monte Carlo, with the moves of the settings on every rung.
+    Smc,
 }
 
 /// Names of the samplers as they are typed, with what each does.
-pub const NAMES: [(&str, &str); 3] = [
+pub const NAMES: [(&str, &str); 4] = [
     (
         "reject",
         "Independent items within a stated distance of the target",
     ),
     ("mh", "The paper's Metropolis-Hastings"),
     ("resample", "Systematic resampling out of one pool"),
+    (
+        "smc",
+        "Sequential Monte Carlo: items move from the prior to the target, for rare combinations",
+    ),
 ];
 
 /// These names in a sentence.
-pub(crate) const NAMED: &str = "`reject`, `mh` or `resample`";
+pub(crate) const NAMED: &str = "`reject`, `mh`, `resample` or `smc`";
 
 /// Options of all samplers, as they are typed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -77,6 +83,7 @@ impl SamplerChoice {
             ("mh", Some(steps)) => Self::Mh { steps },
             ("mh", None) => Self::MhAuto { tv: distance },
             ("resample", _) => Self::Resample { unique },
+            ("smc", _) => Self::Smc,
             _ => return refuse(format!("there is no sampler `{name}`")),
         };
         let by_distance = matches!(choice, Self::Reject { .. } | Self::MhAuto { .. });
@@ -104,6 +111,7 @@ impl SamplerChoice {
             Self::Reject { .. } => "reject",
             Self::Mh { .. } | Self::MhAuto { .. } => "mh",
             Self::Resample { .. } => "resample",
+            Self::Smc => "smc",
         }
     }
 
@@ -125,7 +133,7 @@ impl SamplerChoice {
         }
     }
 
-    /// The sampler, ready to run; `offset` is the one random number that `resample` needs.
+    /// The sampler, ready to run; `offset` is the one random number that `resample` and `smc` need.
     pub fn sampler(self, goal: Goal, offset: f64) -> Box<dyn Sampler> {
         match self {
             Self::Reject { tv } => Box::new(reject::Reject::new(goal, tv)),
@@ -144,25 +152,27 @@ impl SamplerChoice {
                 };
                 Box::new(resample::Resample::new(goal, offset, copies))
             }
+            Self::Smc => Box::new(smc::Smc::new(goal, offset)),
         }
     }
 
     /// Refuses a sampler that cannot go on without an end.
     pub(crate) fn check_endless(self) -> Result<(), Error> {
-        if let Self::Resample { .. } = self {
-            return Err(Error::Setting(
-                "`resample` draws out of one pool of proposals, and a stream has no end\nhint: take `reject` or `mh`"
-                    .to_owned(),
-            ));
-        }
-        Ok(())
+        let why = match self {
+            Self::Resample { .. } => "`resample` draws out of one pool of proposals",
+            Self::Smc => "`smc` takes all its samples to the target together",
+            _ => return Ok(()),
+        };
+        Err(Error::Setting(format!(
+            "{why}, and a stream has no end\nhint: take `reject` or `mh`"
+        )))
     }
 
     /// The distance from the target that is asked for; none where it is not the sampler that keeps to one.
     pub(crate) fn distance(self) -> Option<f64> {
         match self {
             Self::Reject { tv } | Self::MhAuto { tv } => Some(tv),
-            Self::Mh { .. } | Self::Resample { .. } => None,
+            Self::Mh { .. } | Self::Resample { .. } | Self::Smc => None,
         }
     }
 
@@ -189,6 +199,10 @@ impl SamplerChoice {
             (Failure::OutOfCalls { .. }, Self::Mh { .. }) => {
                 format!("{fewer}, or take fewer {}", Setting("steps"))
             }
+            (Failure::OutOfCalls { .. }, Self::Smc) => fewer,
+            (Failure::NotArrived { .. }, _) => {
+                format!("{fewer}, or take fewer {}", Setting("moves"))
+            }
             (Failure::OutOfCalls { .. }, _) => {
                 format!("{fewer}, or accept a larger {}", Setting("tv"))
             }
@@ -214,7 +228,7 @@ impl Refusal {
 }
 
 /// What only one sampler can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "sampler", rename_all = "kebab-case")]
 pub enum Details {
     /// Of `reject`.
@@ -248,14 +262,58 @@ pub enum Details {
         /// About how far the law of one sample is off, in total variation.
         bias: f64,
     },
+    /// Of `smc`.
+    Smc {
+        /// Proposals from which the first particles were drawn.
+        pool: usize,
+        /// Different ones among them from which the samples come.
+        ancestors: usize,
+        /// Powers of the weight on the way from the prior to the target.
+        rungs: Vec<Rung>,
+    },
+}
+
+/// One power of the weight on the way from the prior to the target.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// The power.
+    pub power: f64,
+    /// Effective sample size of the weights with which particles came here.
+    pub effective: f64,
+    /// The size of the moves.
+    pub step_size: f64,
+    /// The share of moves that were taken.
+    pub acceptance: f64,
+    /// First proposals that have descendants.
+    pub ancestors: usize,
+}
+
+impl From<&smc::Rung> for Rung {
+    fn from(rung: &smc::Rung) -> Self {
+        Self {
+            power: rung.power,
+            effective: rung.effective,
+            step_size: rung.step_size,
+            acceptance: rung.acceptance,
+            ancestors: rung.ancestors,
+        }
+    }
 }
 
 impl Details {
     /// Log of the cap on weights; none for a sampler without one.
-    pub(crate) fn log_cap(self) -> Option<f64> {
+    pub(crate) fn log_cap(&self) -> Option<f64> {
         match self {
-            Self::Reject { log_cap, .. } => Some(log_cap),
-            Self::Mh { .. } | Self::Resample { .. } => None,
+            Self::Reject { log_cap, .. } => Some(*log_cap),
+            Self::Mh { .. } | Self::Resample { .. } | Self::Smc { .. } => None,
+        }
+    }
+
+    /// How often each sample has made the moves that the settings ask for.
+    pub(crate) fn times_moved(&self) -> usize {
+        match self {
+            Self::Smc { rungs, .. } => rungs.len(),
+            _ => 1,
         }
     }
 }
@@ -280,6 +338,11 @@ impl From<&Info> for Details {
                 effective: info.effective,
                 bias: info.bias,
             },
+            Info::Smc(info) => Self::Smc {
+                pool: info.pool,
+                ancestors: info.rungs.last().map_or(0, |rung| rung.ancestors),
+                rungs: info.rungs.iter().map(Rung::from).collect(),
+            },
         }
     }
 }
@@ -297,7 +360,7 @@ impl Rule {
         match info {
             Info::Mh(info) => NonZeroUsize::new(info.steps).map(Self::Steps),
             Info::Reject(info) => Some(Self::Cap(info.log_cap)),
-            Info::Resample(_) => None,
+            Info::Resample(_) | Info::Smc(_) => None,
         }
     }
 
@@ -362,12 +425,22 @@ mod tests {
         let wanted = "`steps` is for `sampler = mh`";
         assert_eq!(refused("reject", steps), wanted);
         assert_eq!(refused("resample", steps), wanted);
+        assert_eq!(refused("smc", steps), wanted);
         assert_eq!(
             refused("mh", unique),
             "`unique` is for `sampler = resample`"
         );
         let wanted = "`tv` is for `sampler = reject`, and for `sampler = mh` without `steps`";
         assert_eq!(refused("mh", both), wanted);
+        let tv = SamplerOptions {
+            tv: Some(0.1),
+            ..none
+        };
+        assert_eq!(refused("smc", tv), wanted);
+        assert_eq!(
+            refused("smc", unique),
+            "`unique` is for `sampler = resample`"
+        );
         assert_eq!(refused("gibbs", none), "there is no sampler `gibbs`");
     }
 

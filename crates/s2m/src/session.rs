@@ -17,6 +17,7 @@ use crate::cover;
 use crate::draw::{Target, weigh_first};
 use crate::error::Error;
 use crate::mixture_bytes::digest;
+use crate::moved::CALLS_PER_GRADIENT;
 use crate::pool::{ClassRule, Pool, RuleName};
 use crate::progress::{Progress, Silent};
 use crate::purity;
@@ -24,6 +25,9 @@ use crate::samplers::SamplerChoice;
 use crate::sequence::Sequence;
 use crate::settings::{CALLS_PER_SAMPLE, SampleSettings};
 use crate::weigh::{self, Weighed};
+
+/// Rungs of `smc` that are allowed for; those of samples that were seen are under twenty.
+const RUNGS: usize = 50;
 
 /// What to draw with: how networks run, and an explicit path of ONNX Runtime.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +73,7 @@ impl Session {
         let runtime = Runtime::load(machine.onnxruntime)?;
         // What has no gradient is said before any work is done.
         let gradients = settings
-            .moves
+            .steps()
             .map(|_| Gradients::open(bundle, &runtime, &machine.run));
         Ok(Self {
             bundle: Arc::clone(bundle),
@@ -93,7 +97,7 @@ impl Session {
 
     /// Whether samples can be told of before the draw is done.
     pub(crate) fn tells_early(&self) -> bool {
-        self.settings.sampler.tells_early() && self.settings.moves.is_none()
+        self.settings.sampler.tells_early() && self.settings.steps().is_none()
     }
 
     /// How a query weighs under these settings.
@@ -278,11 +282,18 @@ impl Session {
         sha256(parts.join("\n").as_bytes())
     }
 
+    /// Calls for the moves of a sample on so many rungs that `smc` hardly ever has more.
+    fn rungs_allowed(&self) -> usize {
+        let steps = self.settings.steps().map_or(0, NonZeroUsize::get);
+        steps.saturating_mul(CALLS_PER_GRADIENT * RUNGS)
+    }
+
     /// What a sampler is asked for, within the calls that the settings allow.
     pub fn goal(&self, samples: NonZeroUsize) -> Goal {
         // Chains of a length that was asked for are paid for, and a few that find nothing.
         let per_sample = match self.settings.sampler {
             SamplerChoice::Mh { steps } => steps.get().saturating_mul(2).max(CALLS_PER_SAMPLE),
+            SamplerChoice::Smc => self.rungs_allowed().max(CALLS_PER_SAMPLE),
             _ => CALLS_PER_SAMPLE,
         };
         let default = samples.get().saturating_mul(per_sample).max(PILOT_BUDGET);

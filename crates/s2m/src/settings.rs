@@ -30,7 +30,8 @@ pub struct SampleSettings {
     pub overrides: Overrides,
     /// Which class a conditional generator is asked for.
     pub classes: ClassChoice,
-    /// Steps along the gradient that each sample takes after it was drawn; none for none.
+    /// Steps along the gradient that each sample takes after it was drawn; none for none. Of `smc` those on every rung, none for
+    /// [`MOVES_PER_RUNG`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<NonZeroUsize>,
     /// Whether latents are written too.
@@ -40,8 +41,21 @@ pub struct SampleSettings {
     pub adapt: AdaptChoice,
 }
 
+/// Moves of each sample on every rung of `smc` when nothing else is said.
+pub const MOVES_PER_RUNG: NonZeroUsize = NonZeroUsize::new(10).expect("10 is not zero");
+
 /// Proposals allowed per sample when nothing else is said; the paper's dearest setting spends 1000.
 pub const CALLS_PER_SAMPLE: usize = 2000;
+
+impl SampleSettings {
+    /// Steps that samples take together along the gradient; none where they stay.
+    pub(crate) fn steps(&self) -> Option<NonZeroUsize> {
+        match self.sampler {
+            SamplerChoice::Smc => Some(self.moves.unwrap_or(MOVES_PER_RUNG)),
+            _ => self.moves,
+        }
+    }
+}
 
 impl Default for SampleSettings {
     fn default() -> Self {

@@ -307,7 +307,7 @@ mod tests {
             ),
             (
                 r#"{"sampler": "gibbs"}"#,
-                "`sampler` is \"gibbs\"; it must be `reject`, `mh` or `resample`",
+                "`sampler` is \"gibbs\"; it must be `reject`, `mh`, `resample` or `smc`",
             ),
             (
                 r#"{"adapt": "twice"}"#,

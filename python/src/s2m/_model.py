@@ -239,8 +239,8 @@ class Model:
         """Draws `n` items that satisfy a boolean combination of labels.
 
         `query` combines labels with `+` (and), `-` (and not), `|` (or), `!` and brackets. Settings are those of the
-        program: `seed`, `sampler` (`"reject"`, `"mh"`, `"resample"`), `tv`, `steps`, `unique`, `moves`, `floor`,
-        `purity`, `posterior`, `calibration`, `density`, `margin`, `odds_cap`, `class_temperature`, `real_temperature`,
+        program: `seed`, `sampler` (`"reject"`, `"mh"`, `"resample"`, `"smc"`), `tv`, `steps`, `unique`, `moves`,
+        `floor`, `purity`, `posterior`, `calibration`, `density`, `margin`, `odds_cap`, `class_temperature`, `real_temperature`,
         `classes`, `max_calls`, `adapt` with `prior_share`, `gain`, `pilots`, `pilot_steps`, `components` and `order`.
         What does not go together is refused as the program does. A query without samples raises :class:`s2m.Refused`.
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 
 from s2m._s2m import Error
 
-Sampler = Literal["reject", "mh", "resample"]
+Sampler = Literal["reject", "mh", "resample", "smc"]
 Adapt = Literal["none", "once", "repeat", "adaptive"]
 
 

@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 use s2m::output::Existing;
 use s2m::report::Report;
 use s2m::sample::{self, Request, Wanted, sample};
-use s2m::samplers;
-use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, SampleSettings};
+use s2m::samplers::{self, Details};
+use s2m::settings::{CALLS_PER_SAMPLE, ClassChoice, DEFAULT_TV, MOVES_PER_RUNG, SampleSettings};
 use s2m::typed::Typed;
 use s2m_model::manifest::LabellingModel;
 use serde::Serialize;
@@ -29,6 +29,7 @@ const EXAMPLES: &str = "Examples:
   s2m sample faces.s2m --all-joint -n 1000 --out balanced --bank bank
   s2m sample faces.s2m \"Bald + Smiling - Male\" -n 1000 --adapt adaptive --out rare
   s2m sample faces.s2m \"Bald + Smiling - Male\" -n 1000 --adapt adaptive --tv 0.1 --moves 20 --out rare
+  s2m sample faces.s2m \"Bald + Smiling - Male\" -n 1000 --sampler smc --out rare
 
 Queries:
   A + B, A & B, A and B   both            A - B           A and not B
@@ -88,8 +89,9 @@ pub(crate) struct SampleArgs {
     #[arg(long)]
     unique: bool,
 
-    /// Steps along the gradient that each item takes after it was drawn; the target stays what it is
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = count, help = format!(
+        "Steps along the gradient that each item takes after it was drawn; the target stays what it is. For `smc`, steps on every rung [default there: {MOVES_PER_RUNG}]"
+    ))]
     moves: Option<NonZeroUsize>,
 
     /// Seed; the same seed, device and versions give the same items [default: 0, or the bank's]
@@ -279,6 +281,18 @@ fn tell(report: &Report, streams: &mut Streams<'_>) -> Result<()> {
             100.0 * moves.acceptance,
             moves.unmoved,
             moves.duplicates
+        )?;
+    }
+    if let Details::Smc {
+        pool,
+        ancestors,
+        rungs,
+    } = &report.details
+    {
+        writeln!(
+            streams.err,
+            "  {} rungs from the prior to the target; the items come from {ancestors} of the first {pool} proposals",
+            rungs.len()
         )?;
     }
     if let Some(record) = &report.adaptation {

@@ -257,7 +257,8 @@ impl Ladder<'_> {
     }
 }
 
-/// Takes particles from the first rung to the target; `ready` is asked with its power before each rung, and may end it.
+/// Takes particles from the first rung to the target; `ready` is asked before each rung, and may end it. It sees the power so
+/// far, 0 before any.
 pub fn climb<E>(
     walk: &mut Walk,
     ladder: &Ladder<'_>,
@@ -267,9 +268,10 @@ pub fn climb<E>(
     let offsets = Proposals::new(ladder.seed);
     let (mut rungs, mut rung, mut size) = (Vec::new(), ladder.first, ladder.size);
     let mut number = 0;
+    walk.power = 0.0;
     loop {
-        walk.power = rung.power;
         ready(walk)?;
+        walk.power = rung.power;
         let before = walk.tally;
         for _ in 0..ladder.moves {
             walk.step(number, size, look)?;

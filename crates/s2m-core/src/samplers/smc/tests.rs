@@ -311,7 +311,7 @@ fn whoever_says_that_calls_are_spent_ends_it() {
         asked += 1;
         if asked > 1 { Err(walk.power) } else { Ok(()) }
     });
-    assert!(ended.unwrap_err() > 0.25);
+    assert_eq!(ended, Err(0.25));
 }
 
 #[test]
