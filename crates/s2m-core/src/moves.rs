@@ -114,13 +114,6 @@ impl StepSize {
         self.0
     }
 
-    /// The size for what comes next, where this share of steps was taken: closer to the one at which
-    /// [`ACCEPTANCE`] is. Near it the share falls by 0.57 for each unit of `log h`.
-    #[must_use]
-    pub fn after(self, share: f64) -> Self {
-        Self::new(self.0 * ((share - ACCEPTANCE) / 0.57).exp())
-    }
-
     /// `ρ`.
     fn kept(self) -> f64 {
         (1.0 - self.0 / 4.0) / (1.0 + self.0 / 4.0)
@@ -290,6 +283,18 @@ impl Walk {
         self.starts = chosen.iter().map(|&at| self.starts[at]).collect();
     }
 
+    /// Other chains that start where some of these stand, with the same target.
+    #[must_use]
+    pub fn part(&self, which: &[usize], chains: Vec<Chain>) -> Self {
+        Self {
+            places: which.iter().map(|&at| self.places[at].clone()).collect(),
+            starts: which.iter().map(|&at| self.starts[at]).collect(),
+            chains,
+            power: self.power,
+            tally: Tally::default(),
+        }
+    }
+
     /// A place as the target sees it.
     fn raised(&self, place: &Place) -> Place {
         Place {
@@ -362,9 +367,9 @@ impl Walk {
         Ok(StepSize::new((sum / (TUNING - TUNING / 2) as f64).exp()))
     }
 
-    /// Latents that tuning so many chains looks at.
+    /// Latents that tuning so many chains looks at, beside their starts.
     pub fn tuning_cost(chains: usize) -> usize {
-        chains.saturating_mul(TUNING as usize + 1)
+        chains.saturating_mul(TUNING as usize)
     }
 }
 

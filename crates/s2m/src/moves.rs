@@ -66,16 +66,18 @@ pub(crate) fn warnings(given: Vec<Warning>, record: &MovesRecord) -> Vec<Warning
     others.chain(left).collect()
 }
 
-fn pilots(samples: NonZeroUsize) -> usize {
+pub(crate) fn pilots(samples: NonZeroUsize) -> usize {
     let [least, most] = PILOTS;
     (samples.get() / PILOT_SHARE).clamp(least, most)
 }
 
-/// Samples to draw so that so many are left after the size of steps is found.
+/// Samples to draw so that so many are left after the size of steps is found. `smc` finds it on copies.
 pub(crate) fn with_pilots(settings: &SampleSettings, samples: NonZeroUsize) -> NonZeroUsize {
-    match settings.steps() {
-        Some(_) => samples.saturating_add(pilots(samples)),
-        None => samples,
+    match settings.moves {
+        Some(_) if settings.sampler != SamplerChoice::Smc => {
+            samples.saturating_add(pilots(samples))
+        }
+        _ => samples,
     }
 }
 
@@ -90,13 +92,18 @@ pub(crate) fn within(
         return Ok(max_calls);
     };
     let looks = samples.get().saturating_mul(steps.get().saturating_add(1));
-    let looks = looks.saturating_add(Walk::tuning_cost(pilots(samples)));
+    let drawn = with_pilots(settings, samples).get() - samples.get();
+    let looks = looks.saturating_add(Walk::tuning_cost(pilots(samples)) + drawn);
     let calls = looks.saturating_mul(CALLS_PER_GRADIENT);
+    let on = match settings.sampler {
+        SamplerChoice::Smc => " on the first rung alone",
+        _ => "",
+    };
     match max_calls.checked_sub(calls).filter(|left| *left > 0) {
         Some(left) if settings.sampler == SamplerChoice::Smc => Ok(left.div_ceil(2)),
         Some(left) => Ok(left),
         None => Err(Error::Setting(format!(
-            "{} for {samples} items takes {calls} calls, and {max_calls} are allowed\nhint: take fewer steps, or allow more with {}",
+            "{} for {samples} items takes {calls} calls{on}, and {max_calls} are allowed\nhint: take fewer steps, or allow more with {}",
             Setting("moves").to(steps),
             Setting("max_calls")
         ))),
@@ -124,7 +131,7 @@ pub(crate) fn move_samples(
     let rows = kept.read(0..kept.len())?;
     let rows = rows.split_at(samples.get().min(rows.len()));
     let gathered = match info {
-        Info::Smc(info) => smc::climb(&mover, rows, (steps, allowed), info, progress)?,
+        Info::Smc(info) => smc::climb(&mover, rows.0, (steps, allowed), info, progress)?,
         _ => mover.move_each(rows, steps, progress)?,
     };
     progress.end();
@@ -143,8 +150,8 @@ pub(crate) struct Gathered<'m> {
 }
 
 impl<'m> Gathered<'m> {
-    /// Nothing yet but pilots, which found the size of the steps.
-    pub(crate) fn new(mover: &'m Mover<'m>, steps: usize, pilots: &Pilots) -> Self {
+    /// Nothing yet; so many steps are made, the last of them of this size.
+    pub(crate) fn new(mover: &'m Mover<'m>, steps: usize, step_size: f64) -> Self {
         let width = mover.gradients.width();
         Self {
             mover,
@@ -161,19 +168,14 @@ impl<'m> Gathered<'m> {
             tally: Tally::default(),
             record: MovesRecord {
                 steps,
-                step_size: pilots.size.get(),
+                step_size,
                 acceptance: 0.0,
-                gradients: pilots.gradients as usize,
-                pilots: pilots.count,
+                gradients: 0,
+                pilots: 0,
                 unmoved: 0,
                 duplicates: 0,
             },
         }
-    }
-
-    /// The size of the last steps, where it has changed.
-    pub(crate) fn set_step_size(&mut self, size: f64) {
-        self.record.step_size = size;
     }
 
     /// Takes over where chains stand that started from some rows.
@@ -215,13 +217,6 @@ impl<'m> Gathered<'m> {
         };
         Ok((kept, moved))
     }
-}
-
-/// What chains that are no samples have found.
-pub(crate) struct Pilots {
-    pub(crate) size: StepSize,
-    pub(crate) gradients: u64,
-    count: usize,
 }
 
 /// Whose random numbers each kept row moves by.
@@ -344,19 +339,6 @@ impl Mover<'_> {
         Ok(drifts.enumerate().map(view).collect())
     }
 
-    /// The size of steps on which pilots settle, where the target has this power of the weight.
-    pub(crate) fn tune(&self, rows: &[u64], chains: &[Chain], power: f64) -> Result<Pilots, Error> {
-        let classes = self.classes(rows);
-        let mut walk = self.start(rows, chains)?;
-        walk.power = power;
-        let size = walk.tune(&mut |latents, which| self.look(latents, which, &classes))?;
-        Ok(Pilots {
-            size,
-            gradients: walk.tally.looked_at,
-            count: rows.len(),
-        })
-    }
-
     /// Lets each sample make its steps; pilots come last.
     fn move_each(
         &self,
@@ -367,12 +349,16 @@ impl Mover<'_> {
         let chains = chains(self.session, self.pool, &[rows, pilots].concat());
         let all = steps.get() as u64;
         progress.begin("moving samples", Some(rows.len() as u64 * all));
-        let pilots = self.tune(pilots, &chains[rows.len()..], 1.0)?;
-        let mut gathered = Gathered::new(self, steps.get(), &pilots);
+        let classes = self.classes(pilots);
+        let mut walk = self.start(pilots, &chains[rows.len()..])?;
+        let size = walk.tune(&mut |latents, which| self.look(latents, which, &classes))?;
+        let mut gathered = Gathered::new(self, steps.get(), size.get());
+        gathered.record.gradients = walk.tally.looked_at as usize;
+        gathered.record.pilots = pilots.len();
         let mut done = 0;
         let most = TOGETHER.max(self.gradients.round());
         for (rows, chains) in rows.chunks(most).zip(chains.chunks(most)) {
-            let walk = self.run((rows, chains), (all, pilots.size), &mut |step| {
+            let walk = self.run((rows, chains), (all, size), &mut |step| {
                 Error::unless_stopped(progress, done + step * rows.len() as u64)
             })?;
             done += all * rows.len() as u64;
@@ -381,7 +367,7 @@ impl Mover<'_> {
         Ok(gathered)
     }
 
-    pub(crate) fn start(&self, rows: &[u64], chains: &[Chain]) -> Result<Walk, Error> {
+    fn start(&self, rows: &[u64], chains: &[Chain]) -> Result<Walk, Error> {
         let classes = self.classes(rows);
         let latents = self.normal_latents(rows);
         Walk::start(latents, chains.to_vec(), &mut |latents, which| {

@@ -5,37 +5,26 @@
 
 use std::num::NonZeroUsize;
 
-use s2m_core::moves::{Chain, View, Walk};
+use s2m_core::moves::{View, Walk};
 use s2m_core::samplers::Failure;
-use s2m_core::samplers::smc::{self, Info, Ladder};
-use s2m_core::streams::PARTICLES;
+use s2m_core::samplers::smc::{self, Info, Ladder, chain};
 
 use crate::error::Error;
 use crate::moved::CALLS_PER_GRADIENT;
-use crate::moves::{Gathered, Mover, TOGETHER};
+use crate::moves::{Gathered, Mover, TOGETHER, pilots};
 use crate::progress::Progress;
 use crate::refusal::Refusal;
 
-/// Takes kept rows to the target, and notes the rungs. Pilots find the size of the steps on the first one; the others have theirs
-/// from the rung before.
+/// Takes kept rows to the target, and notes the rungs.
 pub(crate) fn climb<'m>(
     mover: &'m Mover<'m>,
-    (rows, pilots): (&[u64], &[u64]),
+    rows: &[u64],
     (moves, allowed): (NonZeroUsize, usize),
     info: &mut Info,
     progress: &dyn Progress,
 ) -> Result<Gathered<'m>, Error> {
     let (session, target) = (mover.session, mover.target);
-    let chain = |particle: usize| Chain {
-        seed: session.seed,
-        stage: PARTICLES,
-        proposal: particle as u64,
-        copy: 0,
-    };
-    let chains: Vec<Chain> = (0..rows.len() + pilots.len()).map(chain).collect();
-    let first = info.rungs[0];
     progress.begin("moving particles", None);
-    let pilots = mover.tune(pilots, &chains[rows.len()..], first.power)?;
     let (classes, width) = (mover.classes(rows), mover.gradients.width());
     let most = TOGETHER.max(mover.gradients.round());
     let mut done = 0;
@@ -49,17 +38,19 @@ pub(crate) fn climb<'m>(
         Ok(views)
     };
     let latents = mover.normal_latents(rows);
-    let mut walk = Walk::start(latents, chains[..rows.len()].to_vec(), &mut look)?;
+    let chains = (0..rows.len()).map(|particle| chain(session.seed, particle));
+    let mut walk = Walk::start(latents, chains.collect(), &mut look)?;
     let ladder = Ladder {
         seed: session.seed,
         moves: moves.get() as u64,
-        first,
-        size: pilots.size,
+        first: info.rungs[0],
+        pilots: pilots(NonZeroUsize::new(rows.len()).unwrap_or(NonZeroUsize::MIN)),
         proposals: rows,
     };
     let gradients = rows.len().saturating_mul(moves.get());
+    let gradients = gradients.saturating_add(Walk::tuning_cost(ladder.pilots));
     let rung = gradients.saturating_mul(CALLS_PER_GRADIENT);
-    let drawn = target.searched + target.rows + CALLS_PER_GRADIENT * pilots.gradients as usize;
+    let drawn = target.searched + target.rows;
     let mut ready = |walk: &Walk| {
         let calls = drawn + CALLS_PER_GRADIENT * walk.tally.looked_at as usize;
         if calls.saturating_add(rung) <= allowed {
@@ -74,10 +65,8 @@ pub(crate) fn climb<'m>(
         Err(Refusal::of(failure, &target.weighting, session.settings.sampler).into())
     };
     info.rungs = smc::climb(&mut walk, &ladder, &mut look, &mut ready)?;
-    let mut gathered = Gathered::new(mover, moves.get() * info.rungs.len(), &pilots);
-    if let Some(last) = info.rungs.last() {
-        gathered.set_step_size(last.step_size);
-    }
+    let last = info.rungs.last().map_or(0.0, |rung| rung.step_size);
+    let mut gathered = Gathered::new(mover, moves.get() * info.rungs.len(), last);
     let starts: Vec<u64> = walk.starts.iter().map(|&at| rows[at]).collect();
     gathered.add(&starts, &walk);
     Ok(gathered)

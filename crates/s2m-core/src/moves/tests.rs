@@ -241,7 +241,7 @@ fn a_drift_in_one_direction_alone_would_be_seen() {
 fn tuning_finds_a_size_at_which_about_the_wanted_share_is_taken() {
     let mut pilots = walk(starts(32, 0.0));
     let size = pilots.tune(&mut look).unwrap();
-    assert_eq!(pilots.tally.looked_at, Walk::tuning_cost(32) as u64);
+    assert_eq!(pilots.tally.looked_at, 32 + Walk::tuning_cost(32) as u64);
     let mut fresh = walk(starts(4000, 0.0));
     fresh.tally = Tally::default();
     for number in 0..5 {

@@ -18,7 +18,7 @@
 //! has power 1. A weight of zero is zero at every power above 0: no particle is ever where the target has nothing.
 //!
 //! The first rung takes its particles from a pool of proposals, which is what a sampler can do alone; [`climb`] does the rest.
-//! Powers and step sizes depend on the particles, and particles on each other: what is off is of order one over their
+//! Step sizes are found by copies of some particles, anew on every rung, before the particles themselves move. Powers and step sizes depend on the particles, and particles on each other: what is off is of order one over their
 //! number, and no bound is known.
 //!
 //! References: Del Moral, Doucet and Jasra, "Sequential Monte Carlo samplers", 2006; Jasra, Stephens, Doucet and Tsagaris,
@@ -32,9 +32,10 @@ use super::{
     CallsNeeded, Draw, ErrorStatement, Failure, Goal, History, Next, Sampler, Warning, score,
     search,
 };
-use crate::moves::{Look, StepSize, Walk};
+use crate::moves::{Chain, Look, StepSize, Walk};
 use crate::proposals::{Proposals, Purpose};
 use crate::series::{self, Series};
+use crate::streams::PARTICLES;
 
 /// Effective sample size after a rise of the power, as a share of the particles: one half, as is usual. With more there are more
 /// rungs and more of the first particles are left.
@@ -234,6 +235,16 @@ impl Sampler for Smc {
     }
 }
 
+/// Whose random numbers a particle moves by.
+pub fn chain(seed: u64, particle: usize) -> Chain {
+    Chain {
+        seed,
+        stage: PARTICLES,
+        proposal: particle as u64,
+        copy: 0,
+    }
+}
+
 /// What is settled before particles climb.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ladder<'l> {
@@ -243,13 +254,29 @@ pub struct Ladder<'l> {
     pub moves: u64,
     /// The rung on which the particles stand, before any moves.
     pub first: Rung,
-    /// The size of its moves.
-    pub size: StepSize,
+    /// Copies of particles that find the size of the moves on every rung, and end there.
+    pub pilots: usize,
     /// The proposal that each particle is; copies have the same.
     pub proposals: &'l [u64],
 }
 
 impl Ladder<'_> {
+    /// The size of moves on the rung where particles stand. Only what copies of some do decides it, and they are no samples.
+    fn size<E>(&self, walk: &mut Walk, rung: usize, look: &mut Look<'_, E>) -> Result<StepSize, E> {
+        let count = walk.places.len();
+        let which: Vec<usize> = (0..self.pilots)
+            .map(|pilot| pilot * count / self.pilots)
+            .collect();
+        let own = |pilot| Chain {
+            copy: 1 + rung as u32,
+            ..chain(self.seed, pilot)
+        };
+        let mut pilots = walk.part(&which, (0..self.pilots).map(own).collect());
+        let size = pilots.tune(look)?;
+        walk.tally.looked_at += pilots.tally.looked_at;
+        Ok(size)
+    }
+
     /// Different proposals that particles descend from.
     fn ancestors(&self, walk: &Walk) -> usize {
         let proposals = walk.starts.iter().map(|&at| self.proposals[at]);
@@ -266,12 +293,13 @@ pub fn climb<E>(
     ready: &mut dyn FnMut(&Walk) -> Result<(), E>,
 ) -> Result<Vec<Rung>, E> {
     let offsets = Proposals::new(ladder.seed);
-    let (mut rungs, mut rung, mut size) = (Vec::new(), ladder.first, ladder.size);
+    let (mut rungs, mut rung) = (Vec::new(), ladder.first);
     let mut number = 0;
     walk.power = 0.0;
     loop {
         ready(walk)?;
         walk.power = rung.power;
+        let size = ladder.size(walk, rungs.len(), look)?;
         let before = walk.tally;
         for _ in 0..ladder.moves {
             walk.step(number, size, look)?;
@@ -284,7 +312,6 @@ pub fn climb<E>(
         if rung.power >= 1.0 {
             return Ok(rungs);
         }
-        size = size.after(rung.acceptance);
         let log_weights: Vec<f64> = walk.places.iter().map(|p| p.view.log_weight).collect();
         let count = log_weights.len();
         let power = next_power(&log_weights, rung.power, LEAST_ESS * count as f64);
