@@ -375,6 +375,6 @@ fn what_cannot_be_is_refused() {
         .sampler(SamplerChoice::Smc);
     assert_eq!(
         rare.max_calls(10_000).draw(100).unwrap_err().to_string(),
-        "`any + rare`: 7262 generator calls took 100 particles to the power 0.213 of the weight, and 10000 are not enough for the next rung\nhint: allow more with `max_calls`, ask for fewer samples, or take fewer `moves`"
+        "`any + rare`: 7676 generator calls took 100 particles to the power 0.215 of the weight, and 10000 are not enough for the next rung\nhint: allow more with `max_calls`, ask for fewer samples, or take fewer `moves`"
     );
 }
