@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 
 use s2m_core::diagnostics::{Mean, WeightSummary, summarise};
-use s2m_core::samplers::{Draw, Info};
+use s2m_core::samplers::Draw;
 use s2m_core::setting::Setting;
 use s2m_model::disk::Column;
 
@@ -125,13 +125,7 @@ impl<'j> Job<'j> {
         let (kept, moved) = match moved {
             None => (kept, None),
             Some((rows, moved)) => {
-                drawn.samples = rows.len();
-                drawn.duplicates = moved.record.duplicates;
-                drawn.error.warnings = moves::warnings(drawn.error.warnings, &moved.record);
-                if let Info::Smc(info) = &drawn.info {
-                    drawn.acceptance = moved.record.acceptance;
-                    drawn.error.warnings.extend(info.warning(samples.get()));
-                }
+                moved.note(&mut drawn);
                 (rows, Some(moved))
             }
         };

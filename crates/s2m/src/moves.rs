@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroUsize;
 
 use s2m_core::moves::{Chain, StepSize, Tally, View, Walk};
-use s2m_core::samplers::{Info, Warning};
+use s2m_core::samplers::{Draw, Info, Warning};
 use s2m_core::setting::Setting;
 use s2m_model::disk::Column;
 use s2m_model::latents::{LatentSource, slope_to_uniform, to_uniform};
@@ -56,14 +56,20 @@ impl std::fmt::Debug for Moved {
     }
 }
 
-/// What a sampler warns of, with the duplicates that are left in the place of those that it gave.
-pub(crate) fn warnings(given: Vec<Warning>, record: &MovesRecord) -> Vec<Warning> {
-    let count = record.duplicates;
-    let others = given
-        .into_iter()
-        .filter(|warning| !matches!(warning, Warning::Duplicates { .. }));
-    let left = (count > 0).then_some(Warning::Duplicates { count });
-    others.chain(left).collect()
+impl Moved {
+    /// Puts what is so after the moves in the place of what a sampler said before them.
+    pub(crate) fn note(&self, drawn: &mut Draw) {
+        let (samples, count) = (self.starts.len(), self.record.duplicates);
+        drawn.samples = samples;
+        drawn.duplicates = count;
+        let warnings = &mut drawn.error.warnings;
+        warnings.retain(|warning| !matches!(warning, Warning::Duplicates { .. }));
+        warnings.extend((count > 0).then_some(Warning::Duplicates { count }));
+        if let Info::Smc(info) = &drawn.info {
+            drawn.acceptance = self.record.acceptance;
+            warnings.extend(info.warning(samples));
+        }
+    }
 }
 
 pub(crate) fn pilots(samples: NonZeroUsize) -> usize {

@@ -291,8 +291,11 @@ fn tell(report: &Report, streams: &mut Streams<'_>) -> Result<()> {
     {
         writeln!(
             streams.err,
-            "  {} rungs from the prior to the target; the items come from {ancestors} of the first {pool} proposals",
-            rungs.len()
+            "  {} from the prior to the target; the items come from {ancestors} of the first {pool} proposals",
+            match rungs.len() {
+                1 => "1 rung".to_owned(),
+                rungs => format!("{rungs} rungs"),
+            }
         )?;
     }
     if let Some(record) = &report.adaptation {

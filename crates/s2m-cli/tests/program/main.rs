@@ -14,6 +14,7 @@ mod memory;
 mod moves;
 mod output;
 mod serve;
+mod smc;
 mod together;
 mod training;
 
