@@ -47,6 +47,7 @@ mod mixture_bytes;
 pub mod model;
 pub mod models;
 pub mod moved;
+mod mover;
 mod moves;
 pub mod neighbours;
 pub mod output;

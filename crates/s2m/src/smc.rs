@@ -11,7 +11,7 @@ use s2m_core::samplers::smc::{self, Info, Ladder, chain};
 
 use crate::error::Error;
 use crate::moved::CALLS_PER_GRADIENT;
-use crate::moves::{Gathered, Mover, TOGETHER, pilots};
+use crate::mover::{Gathered, Mover, TOGETHER, pilots};
 use crate::progress::Progress;
 use crate::refusal::Refusal;
 

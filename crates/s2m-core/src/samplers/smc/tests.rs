@@ -103,7 +103,9 @@ fn first_particles_follow_the_raised_weight() {
     let raised = |k: u64| (rung.power * log_weight(k)).exp();
     let total: f64 = (0..pool as u64).map(raised).sum();
     let mut counts = vec![0; pool];
-    kept.iter().for_each(|&k| counts[k] += 1);
+    for &k in &kept {
+        counts[k] += 1;
+    }
     for (k, count) in counts.iter().enumerate() {
         let expected = 600.0 * raised(k as u64) / total;
         assert!(
