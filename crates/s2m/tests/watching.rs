@@ -66,7 +66,7 @@ fn news_end_with_the_samples_of_a_draw() {
 /// Tight distances make caps grow after samples were told of; they are then taken back.
 #[test]
 fn samples_that_a_growing_cap_takes_back_are_withdrawn() {
-    let model = Model::open("mnist-even").unwrap();
+    let model = Model::open("mnist-even-conditional").unwrap();
     let mut withdrawn = 0;
     for seed in 0..12 {
         let ask = model.query("A - B").unwrap().seed(seed).tv(0.01);

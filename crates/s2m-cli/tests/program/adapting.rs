@@ -176,13 +176,14 @@ fn options_that_do_not_belong_together_are_refused() {
     assert!(!root.path().join("kept").exists());
 }
 
-/// Every odd digit carries both labels there, so that nothing is `B - A`.
+/// Every odd digit carries both labels there, so that nothing is `B - A`; this bundle does not know that. A search that goes on
+/// takes 36,000 proposals.
 #[test]
 fn a_search_that_gets_nowhere_is_given_up_early_and_says_so() {
     let root = tempfile::tempdir().unwrap();
     let line = [
         "sample",
-        "mnist-even",
+        "mnist-even-conditional",
         "B - A",
         "-n",
         "50",
@@ -206,7 +207,7 @@ fn a_search_that_gets_nowhere_is_given_up_early_and_says_so() {
         .nth(1)
         .and_then(|rest| rest.split(' ').next());
     assert!(
-        proposals.unwrap().parse::<usize>().unwrap() < 20_000,
+        proposals.unwrap().parse::<usize>().unwrap() <= 20_000,
         "{}",
         ran.err
     );

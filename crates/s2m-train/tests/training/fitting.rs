@@ -253,12 +253,15 @@ fn labels_are_added_to_a_bundle_without_training_its_trunk() {
     assert_eq!(file(&first), file(&second));
     let recipe = &second.manifest().provenance.recipe;
     assert!(recipe.contains("kind = \"onnx\""), "{recipe}");
-    // A bundle that was not made here has no trunk of that name.
+    // A network without a value of that name.
     let mut asked = request(&generator, &data, folder.path());
     let third = folder.path().join("third.s2m");
     asked.out = &third;
-    asked.generator = None;
-    asked.training.backbone = Some(Backbone::Of("mnist-even".into()));
+    asked.training.backbone = Some(Backbone::File {
+        file: generator.clone(),
+        features: Some("features".to_owned()),
+        range: None,
+    });
     let answer = fit(&asked, &here, &Silent);
     assert!(!matches!(answer, Ok(Answer::Fitted(_))));
     let wrong = here.wrong.borrow().clone().unwrap_or_default();
