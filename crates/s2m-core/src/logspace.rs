@@ -16,6 +16,15 @@ pub fn log_sub_exp(a: f64, b: f64) -> f64 {
     a + log_one_minus
 }
 
+/// The log of a number raised to a power; zero stays zero at every power.
+pub(crate) fn raised(log: f64, power: f64) -> f64 {
+    if log == f64::NEG_INFINITY {
+        log
+    } else {
+        power * log
+    }
+}
+
 /// `log Σ exp(terms)`; `-∞` for no terms or only `-∞` ones.
 pub fn log_sum_exp(terms: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = terms.clone().fold(f64::NEG_INFINITY, f64::max);

@@ -24,6 +24,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
+use crate::logspace::raised;
 use crate::proposals::{normal_pair, open_unit};
 
 /// The share of steps that is aimed for: the best one for many dimensions (Roberts and Rosenthal, 1998).
@@ -181,14 +182,9 @@ impl View {
 
     /// The same of the weight raised to a power; one of zero stays zero.
     fn raised(&self, power: f64) -> Self {
-        let log_weight = if self.log_weight == f64::NEG_INFINITY {
-            self.log_weight
-        } else {
-            power * self.log_weight
-        };
         let drift = self.drift.iter();
         Self {
-            log_weight,
+            log_weight: raised(self.log_weight, power),
             drift: drift.map(|&g| (power * f64::from(g)) as f32).collect(),
             said: Vec::new(),
         }

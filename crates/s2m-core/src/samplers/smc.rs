@@ -32,6 +32,7 @@ use super::{
     CallsNeeded, Draw, ErrorStatement, Failure, Goal, History, Next, Sampler, Warning, score,
     search,
 };
+use crate::logspace::raised;
 use crate::moves::{Chain, Look, StepSize, Walk};
 use crate::proposals::{Proposals, Purpose};
 use crate::series::{self, Series};
@@ -123,16 +124,6 @@ struct Raised<'a> {
     power: f64,
 }
 
-impl Raised<'_> {
-    fn one(&self, log_weight: f64) -> f64 {
-        if log_weight == f64::NEG_INFINITY {
-            log_weight
-        } else {
-            self.power * log_weight
-        }
-    }
-}
-
 impl Series for Raised<'_> {
     fn len(&self) -> usize {
         self.of.len()
@@ -140,13 +131,13 @@ impl Series for Raised<'_> {
 
     fn scan(&self, range: Range<usize>, see: &mut dyn FnMut(&[f64])) {
         self.of.scan(range, &mut |block| {
-            let raised: Vec<f64> = block.iter().map(|&w| self.one(w)).collect();
-            see(&raised);
+            let block: Vec<f64> = block.iter().map(|&w| raised(w, self.power)).collect();
+            see(&block);
         });
     }
 
     fn descending(&self, value: &dyn Fn(f64) -> Option<f64>) -> Box<dyn Series> {
-        self.of.descending(&|w| value(self.one(w)))
+        self.of.descending(&|w| value(raised(w, self.power)))
     }
 }
 
