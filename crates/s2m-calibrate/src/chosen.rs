@@ -68,7 +68,7 @@ impl Chosen<'_> {
     }
 
     /// The weighting of one query, and the items that it is drawn from: for a conditional generator
-    /// those of a smallest set of classes that the query needs.
+    /// those of the classes that it may need.
     pub(crate) fn drawn<'r>(
         &self,
         query: &Query,
@@ -79,7 +79,7 @@ impl Chosen<'_> {
         let Some(class) = &self.bundle.manifest().generator.class else {
             return Ok((weighting, Cow::Borrowed(made)));
         };
-        let cover = query.covers()[0];
+        let cover = query.covering();
         let share = |c| {
             if cover.contains(c) {
                 1.0 / cover.len() as f64

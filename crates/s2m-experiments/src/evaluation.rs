@@ -26,7 +26,7 @@ use s2m::output::write_whole;
 use s2m::progress::Progress;
 use s2m::samplers::SamplerChoice;
 use s2m::session::Machine;
-use s2m::settings::{CalibrationChoice, DensityChoice, Overrides, SampleSettings};
+use s2m::settings::{CalibrationChoice, ClassChoice, DensityChoice, Overrides, SampleSettings};
 
 /// Changes when the meaning of a stored measurement does.
 const FORMAT: u32 = 1;
@@ -83,6 +83,7 @@ pub(crate) struct Way<'a> {
     pub(crate) overrides: Overrides,
     pub(crate) density: DensityChoice,
     pub(crate) posterior: Option<PosteriorName>,
+    pub(crate) classes: ClassChoice,
 }
 
 impl<'a> Way<'a> {
@@ -94,6 +95,7 @@ impl<'a> Way<'a> {
             overrides,
             density,
             posterior,
+            classes,
             ..
         } = SampleSettings::default();
         Self {
@@ -103,6 +105,7 @@ impl<'a> Way<'a> {
             overrides,
             density,
             posterior,
+            classes,
         }
     }
 
@@ -114,6 +117,7 @@ impl<'a> Way<'a> {
             overrides: self.overrides,
             density: self.density,
             posterior: self.posterior,
+            classes: self.classes,
             ..SampleSettings::default()
         }
     }

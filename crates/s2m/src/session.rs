@@ -118,11 +118,10 @@ impl Session {
     /// A target over proposals of the classes that the query needs.
     pub(crate) fn drawn_target(&self, weighed: &Weighed, classes: usize) -> Result<Target, Error> {
         let query = weighed.query();
-        let mut searched = 0;
+        let shares = cover::equal_shares(query.covering(), classes);
+        let mut pool = self.pool(ClassRule::Drawn(shares));
         let used = cover::choose(query, self.settings.classes, |set| {
             let shares = cover::equal_shares(set, classes);
-            let mut pool = self.pool(ClassRule::Drawn(shares.clone()));
-            searched += cover::TRIAL;
             let weighed = self.with_classes(weighed.clone(), &shares)?;
             let mut target = Target::new(weighed, Sequence::all());
             weigh_first(&mut pool, &mut target, cover::TRIAL, &Silent)
@@ -131,7 +130,7 @@ impl Session {
         let weighed = self.with_classes(weighed.clone(), &shares)?;
         Ok(Target {
             classes: used,
-            searched,
+            searched: pool.len(),
             ..Target::new(weighed, Sequence::all())
         })
     }
@@ -168,10 +167,10 @@ impl Session {
             let target = Target::new(weighed.clone(), Sequence::all());
             return self.with_purity(target, pool, progress);
         };
-        let target = |used: LabelSet| -> Result<Target, Error> {
+        let target = |used: LabelSet, from: LabelSet| -> Result<Target, Error> {
             let shares = cover::equal_shares(used, classes);
             let weighed = self.with_classes(weighed.clone(), &shares)?;
-            let sequence = Sequence::of_classes(classes, used);
+            let sequence = Sequence::of_classes(classes, from);
             Ok(Target {
                 classes: used,
                 ..Target::new(weighed, sequence)
@@ -180,14 +179,14 @@ impl Session {
         let query = weighed.query();
         let mut rows = 0;
         let used = cover::choose(query, self.settings.classes, |set| {
-            let mut trial = target(set)?;
+            let mut trial = target(set, query.covering())?;
             let log_weights = weigh_first(pool, &mut trial, cover::TRIAL, &Silent)?;
             rows = rows.max(trial.rows);
             Ok(log_weights)
         })?;
         let target = Target {
             rows,
-            ..target(used)?
+            ..target(used, used)?
         };
         self.with_purity(target, pool, progress)
     }

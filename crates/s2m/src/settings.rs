@@ -97,11 +97,11 @@ pub enum CalibrationChoice {
     None,
 }
 
-/// Which class a conditional generator is asked for, where several would do.
+/// Which classes a conditional generator is asked for, where several would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassChoice {
-    /// The one with the largest effective sample size on a short trial.
+    /// All of them, or one that a short trial finds clearly ahead.
     Best,
     /// The first, as the released research code does.
     First,

@@ -107,7 +107,7 @@ pub(crate) struct SampleArgs {
     ))]
     max_calls: Option<NonZeroUsize>,
 
-    /// Class asked of a conditional generator where several would do
+    /// Classes asked of a conditional generator where several would do
     #[arg(long, value_enum, default_value_t = ClassName::Best)]
     classes: ClassName,
 
@@ -145,7 +145,9 @@ fn sampler_names() -> PossibleValuesParser {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ClassName {
+    /// All of them, or one that a short trial finds clearly ahead
     Best,
+    /// The first alone
     First,
 }
 

@@ -193,6 +193,12 @@ impl Query {
         }
         unreachable!("all labels that matter together meet every set on which the query holds")
     }
+
+    /// All labels of [`covers`](Self::covers) together, which meet every such set too.
+    pub fn covering(&self) -> LabelSet {
+        let covers = self.covers();
+        covers.into_iter().fold(LabelSet::EMPTY, LabelSet::union)
+    }
 }
 
 /// Sets tried per size in [`Query::covers`]; reached only by queries over dozens of labels.
@@ -446,6 +452,8 @@ mod tests {
         assert_eq!(query("(A + B) | (A + C)").covers(), [set(&[0])]);
         // Two of three: any two labels meet every such set, one does not.
         assert_eq!(query("A+B | A+C | B+C").covers().len(), 3);
+        assert_eq!(query("A + B - C").covering(), set(&[0, 1]));
+        assert_eq!(query("A - B - C").covering(), set(&[0]));
     }
 
     /// A random expression as text, with its truth computed directly.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use s2m::output::write_whole;
 use s2m::samplers::SamplerChoice;
-use s2m::settings::{CalibrationChoice, Overrides};
+use s2m::settings::{CalibrationChoice, ClassChoice, Overrides};
 use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
 use s2m_runs::folder::{self, CLASSES, ClassNames, GENERATOR};
@@ -635,6 +635,7 @@ fn way(query: &Query, from: From, steps: NonZeroUsize) -> Way<'_> {
         } => Way {
             sampler: SamplerChoice::Mh { steps },
             calibration: CalibrationChoice::Paper,
+            classes: ClassChoice::First,
             overrides: Overrides {
                 class_temperature: (!temperature).then_some(1.0),
                 margin: (!margin).then_some(1.0),
