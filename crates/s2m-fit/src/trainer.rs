@@ -9,7 +9,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 
 use s2m_core::setting::Setting;
 use s2m_model::networks::Device;
@@ -81,9 +81,19 @@ impl Train for Trainer<'_> {
         if let Some(onnxruntime) = self.onnxruntime {
             command.env("ORT_DYLIB_PATH", onnxruntime);
         }
-        let status = command
-            .status()
-            .map_err(|source| Error::Start { program, source })?;
+        let failed = |source| Error::Start {
+            program: program.clone(),
+            source,
+        };
+        // The trainer ends with its standard input: it is not left behind where this process is killed.
+        let mut child = command
+            .arg("--with-caller")
+            .stdin(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let held = child.stdin.take();
+        let status = child.wait().map_err(failed)?;
+        drop(held);
         ended(job.kind, status)
     }
 

@@ -1,8 +1,10 @@
 //! `s2m-train`: the training half of the program, started by `s2m train` and `s2m reproduce`.
 
+use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -16,6 +18,10 @@ use s2m_train::stopped::{Diverged, Panicked};
 #[derive(Parser)]
 #[command(version)]
 struct Program {
+    /// End when standard input does, which whoever started this holds open
+    #[arg(long, global = true)]
+    with_caller: bool,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -100,7 +106,13 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let command = Program::parse().command;
+    let Program {
+        with_caller,
+        command,
+    } = Program::parse();
+    if with_caller {
+        thread::spawn(end_with_caller);
+    }
     let (Command::Gan(args)
     | Command::Classifier { run: args, .. }
     | Command::Calibrate(args)
@@ -123,6 +135,14 @@ fn run() -> Result<()> {
         Command::Referee(args) => {
             s2m_train::referee::train(&read_run_file(&args.file)?, &args.out, &args.machine()?)
         }
+    }
+}
+
+/// A caller that was killed leaves no training behind that would hold its folder; the run goes on from its last
+/// checkpoint when it is started again.
+fn end_with_caller() {
+    if io::copy(&mut io::stdin().lock(), &mut io::sink()).is_ok() {
+        process::exit(Ended::COULD_NOT_RUN.into());
     }
 }
 

@@ -223,6 +223,30 @@ fn a_training_that_breaks_is_an_answer_and_not_a_failure_to_run() {
     assert!(said.contains("broke at step "), "{said}");
 }
 
+/// Whoever started it holds its standard input; a caller that was killed holds it no longer.
+#[test]
+fn a_training_ends_when_its_caller_does() {
+    let folder = tempdir().unwrap();
+    let settings = gan_settings(WGAN_GP, "[0]", 1_000_000_000);
+    let run_file = folder.path().join("run.toml");
+    fs::write(&run_file, toml::to_string(&settings).unwrap()).unwrap();
+    let out = folder.path().join("gan");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_s2m-train"))
+        .args(["gan".as_ref(), run_file.as_os_str(), "--out".as_ref()])
+        .args([out.as_os_str(), "--with-caller".as_ref()])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !out.join("run.toml").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(child.try_wait().unwrap(), None);
+    }
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    drop(s2m_model::disk::Lock::beside(&out).unwrap());
+}
+
 #[test]
 fn two_trainings_do_not_share_a_folder() {
     let folder = tempdir().unwrap();
