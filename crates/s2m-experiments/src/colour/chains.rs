@@ -140,7 +140,9 @@ const fn corrected(name: &'static str, temperature: bool, margin: bool) -> Kept 
     )
 }
 
-const ASKED: From = From::Asked("generator-joint.toml");
+/// The entry of a generator that takes shares of classes.
+pub(super) const JOINT: &str = "generator-joint.toml";
+const ASKED: From = From::Asked(JOINT);
 const ORACLE: From = From::Asked(GENERATOR);
 
 const OURS_GAN: Fit = Fit::learnt("gan-ours", "", Source::Stage("gan"), Some(Network::Resnet9));

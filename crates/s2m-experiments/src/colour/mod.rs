@@ -5,6 +5,7 @@
 //!
 //! - [`chains`]: what is compared;
 //! - [`cifar`] and [`faces`]: each data set's run files, and the paper's figures;
+//! - [`made`]: what a chain leaves in its file;
 //! - [`measure`]: accuracy by a referee, and features;
 //! - [`tables`]: the tables and pictures;
 //! - [`times`]: what a batch of proposals takes.
@@ -12,6 +13,7 @@
 mod chains;
 mod cifar;
 mod faces;
+mod made;
 mod measure;
 mod tables;
 #[cfg(test)]
@@ -31,7 +33,6 @@ use s2m_core::query::Query;
 use s2m_model::bundle::Bundle;
 use s2m_runs::folder::{self, CLASSES, ClassNames, GENERATOR};
 use s2m_show::picture::{Canvas, Section, named_rows};
-use serde::{Deserialize, Serialize};
 
 use super::Bench;
 use super::evaluation::{Drawn, Evaluator, Finding, Sampled, Way};
@@ -40,60 +41,13 @@ use super::report::Findings;
 use super::stages::{Run, Stage};
 use crate::Error;
 
-use chains::{Chain, From, Kept, Ours};
-use measure::{Figures, Gathered, Measured, Measures};
-use times::Times;
+use chains::{Chain, From, JOINT, Kept, Ours};
+use made::{Made, OnTheWay, Training};
+use measure::{Gathered, Measured, Measures};
 
 pub(crate) use chains::Subject;
 pub(crate) use cifar::CIFAR;
 pub(crate) use faces::{ABMNSW, BMS};
-
-/// What a chain leaves.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Made {
-    /// The trainings behind it.
-    trained: Vec<Training>,
-    lines: BTreeMap<String, Figures>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    on_the_way: Vec<OnTheWay>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    times: Option<Times>,
-    /// Items of every joint class for training, held out and for tests.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    statistics: BTreeMap<String, [usize; 3]>,
-}
-
-impl Made {
-    /// Whether every line is measured.
-    fn whole(&self, chain: &Chain) -> bool {
-        let mut lines = chain.lines.iter();
-        lines.all(|line| self.lines.contains_key(line.name))
-    }
-
-    /// Puts trainings in the place of older ones of the same stages.
-    fn add(&mut self, trained: &[Training]) {
-        let again = |old: &Training| trained.iter().any(|new| new.stage == old.stage);
-        self.trained.retain(|old| !again(old));
-        self.trained.extend_from_slice(trained);
-    }
-}
-
-/// What a generator that was kept on the way is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct OnTheWay {
-    step: u64,
-    minutes: Option<f64>,
-    fid: f64,
-}
-
-/// A training, as its trainer says it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Training {
-    stage: String,
-    steps: Option<u64>,
-    seconds: Option<f64>,
-    device: Option<String>,
-}
 
 /// A chain and a seed, as far as it is made.
 struct Link {
@@ -112,7 +66,7 @@ pub(super) fn run(bench: &Bench<'_>, subject: &'static Subject) -> Result<Findin
     for chain in subject.chains {
         for &seed in chain.seeds {
             let path = folder.join(format!("{}-seed-{seed}.json", chain.name));
-            let kept: Option<Made> = read(&path);
+            let kept = Made::read(&path);
             let wanted = asked_seeds.is_none_or(|seeds| seeds.contains(&seed))
                 && match bench.request.rows {
                     Some(rows) => rows.iter().any(|row| row == chain.name),
@@ -160,10 +114,6 @@ pub(super) fn run(bench: &Bench<'_>, subject: &'static Subject) -> Result<Findin
         missing,
         pictures,
     })
-}
-
-fn read(path: &Path) -> Option<Made> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 /// What chains are made with.
@@ -345,10 +295,11 @@ impl<'a> Workshop<'a> {
     }
 
     /// Makes a chain line by line, and keeps what there is after every one. A line whose networks are not trained,
-    /// and which nobody trains, stays as it was.
+    /// and which nobody trains, stays as it was. Lines of another generator do not: a chain that was begun elsewhere
+    /// goes on where the same generator is.
     fn make(
         &self,
-        chain: &Chain,
+        chain: &'static Chain,
         seed: u64,
         made: &mut Option<Made>,
         runs: &mut Vec<Run>,
@@ -356,7 +307,23 @@ impl<'a> Workshop<'a> {
     ) -> Result<Vec<Drawing>, Error> {
         let mut networks = Networks::new(self, chain, seed);
         let mut sections = BTreeMap::new();
-        let mut order: Vec<&Kept> = chain.lines.iter().collect();
+        let generator = match (networks.generator()?, &chain.gan) {
+            (Some(folder), _) => {
+                // CP-GAN has no generator by class.
+                let files = [GENERATOR, JOINT].map(|file| folder.join(file));
+                let file = files.iter().find(|file| file.is_file());
+                let alone = Drawn::alone(file.unwrap_or(&files[0]))?;
+                Some(alone.generator().digest().to_owned())
+            }
+            (None, Some(_)) => return Ok(Vec::new()),
+            (None, None) => None,
+        };
+        let own = made.take().filter(|made| made.generator == generator);
+        let own = made.insert(own.unwrap_or_else(|| Made {
+            generator,
+            ..Made::default()
+        }));
+        let mut order = own.left(chain);
         order.sort_by_key(|line| line.from.turn());
         for line in order {
             let Some(measured) = self.line(&mut networks, line)? else {
@@ -365,19 +332,22 @@ impl<'a> Workshop<'a> {
             if shown(line.from) {
                 sections.insert(line.name, measured.rows());
             }
-            let made = made.get_or_insert_default();
-            made.lines.insert(line.name.to_owned(), measured.figures);
-            made.add(&networks.trained);
-            save(made)?;
+            own.lines.insert(line.name.to_owned(), measured.figures);
+            own.add(&networks.trained);
+            save(own)?;
         }
         runs.append(&mut networks.runs);
+        made.take_if(|made| made.lines.is_empty());
         let Some(made) = made.as_mut().filter(|_| !sections.is_empty()) else {
             return Ok(Vec::new());
         };
         if chain.gan.is_none() {
             made.statistics = self.measures.statistics();
         }
-        made.on_the_way = self.on_the_way(&mut networks)?;
+        let on_the_way = self.on_the_way(&mut networks)?;
+        if !on_the_way.is_empty() {
+            made.on_the_way = on_the_way;
+        }
         made.times = self.times(&mut networks)?.or(made.times);
         save(made)?;
         let in_order = chain.lines.iter().filter_map(|line| {
@@ -466,6 +436,8 @@ impl<'a> Workshop<'a> {
         let drawn = match (line.from, &folder) {
             (From::Training, _) => None,
             (_, None) => return Ok(None),
+            // A generator that was brought from elsewhere may come without its second file.
+            (From::Asked(file), Some(folder)) if !folder.join(file).is_file() => return Ok(None),
             (From::Unfiltered, Some(folder)) => Some(vec![Drawn::alone(&folder.join(GENERATOR))?]),
             (From::Asked(file), Some(folder)) => Some(vec![Drawn::alone(&folder.join(file))?]),
             (_, Some(folder)) => Some(self.drawn(folder, line.from)?),

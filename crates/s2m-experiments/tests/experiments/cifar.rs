@@ -228,8 +228,30 @@ fn chains_are_made_one_by_one_and_the_missing_ones_are_named() {
     );
     fs::remove_file(file).unwrap();
 
+    // Lines of another generator are not kept beside those of the one that is there.
+    let file = place.path("out").join("rows/ac-gan-seed-0.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let network = "work/ac-gan-seed-0/cifar-7to3/seed-0/generator.onnx";
+    let own = sha256(&fs::read(place.path(network)).unwrap());
+    assert!(
+        text.starts_with(&format!(r#"{{"generator":"{own}","#)),
+        "{text}"
+    );
+    fs::write(
+        &file,
+        text.replace(&own, "another").replace("AC-GAN*", "its"),
+    )
+    .unwrap();
+    let remade = made(&place, Some(&rows[1..2]), Some(&Toys));
+    assert_eq!(remade.tables[0], first.tables[0]);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(&own) && !text.contains("its"), "{text}");
+
     // The files of the chains are all that the tables need.
     fs::remove_dir_all(place.path("work")).unwrap();
     let again = made(&place, Some(&[]), None);
-    assert_eq!((again.tables, again.missing), (first.tables, first.missing));
+    assert_eq!(
+        (again.tables, again.missing),
+        (remade.tables, remade.missing)
+    );
 }
