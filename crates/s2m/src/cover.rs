@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// The classes for a query, where items lie on a circle in parts and the generator makes part `i` from class `c`
+    /// The classes for a query, where there are a few kinds of items and the generator makes kind `i` from class `c`
     /// with probability `made[c][i]`; the query wants `target[i]` of it.
     fn chosen(
         query: &str,
